@@ -598,6 +598,10 @@ pub(crate) struct Swarm {
     /// Judge the drivers by the clauses of `tidegate conform`, too
     #[arg(long)]
     pub(crate) verify_driver: bool,
+    /// Have each driver make the mistake of this clause of `tidegate conform`: results may be wrong
+    /// and adapters may stop, but each wait must end
+    #[arg(long, value_name = "CLAUSE", value_parser = tidegate_conform::clause)]
+    pub(crate) faulty: Option<&'static Clause>,
     /// Write the results as JSON (- for standard output)
     #[arg(long, value_name = "F|-")]
     pub(crate) json: Option<PathBuf>,

@@ -99,6 +99,7 @@ fn hunt_on(
             keep_going: &|| clock.now().0 < end && !(arguments.first_failure && has_failed.get()),
             keep_shrinking: &keep_shrinking,
             is_verified: arguments.verify_driver,
+            faulty: arguments.faulty,
             on_host: &in_child,
             report: &mut report,
         },

@@ -32,6 +32,8 @@ pub struct Shape {
     pub processes: u64,
     /// The most threads.
     pub threads: u64,
+    /// The most quanta that the packets of a flood take.
+    pub flood_quanta: u64,
     /// Whether processes may be doomed.
     pub doom: bool,
     /// Whether the processes are real ones: always clients of a service, and killed in most
@@ -41,11 +43,23 @@ pub struct Shape {
 
 impl Shape {
     /// Programs for virtual time and for host threads.
-    pub const WHOLE: Shape =
-        Shape { steps: 50, processes: 4, threads: 6, doom: true, clients: false };
-    /// Programs for explored machines, whose runs grow with each agent.
-    pub const SMALL: Shape =
-        Shape { steps: 14, processes: 2, threads: 3, doom: true, clients: false };
+    pub const WHOLE: Shape = Shape {
+        steps: 50,
+        processes: 4,
+        threads: 6,
+        flood_quanta: u64::MAX,
+        doom: true,
+        clients: false,
+    };
+    /// Programs for explored machines, whose runs grow with each agent and each packet.
+    pub const SMALL: Shape = Shape {
+        steps: 14,
+        processes: 2,
+        threads: 3,
+        flood_quanta: 4_000,
+        doom: true,
+        clients: false,
+    };
     /// Programs whose processes are real ones.
     pub const CLIENTS: Shape = Shape { clients: true, ..Shape::WHOLE };
 }
@@ -238,6 +252,8 @@ struct Proposer<'f, 'p> {
     total: u64,
     /// Durations of work are below this.
     most_ns: u64,
+    /// The most quanta that the packets of a flood take.
+    flood_quanta: u64,
     /// The classes of the engines that queues use: one in some runs, so that all compete.
     classes: &'static [Class],
     next_queue: u16,
@@ -281,12 +297,20 @@ impl<'f, 'p> Proposer<'f, 'p> {
             kinds,
             total,
             most_ns,
+            flood_quanta: shape.flood_quanta,
             classes,
             next_queue: 0,
             next_fence: 0,
             next_buffer: 0,
             next_wait: 0,
         }
+    }
+
+    /// Returns how many packets of `ns` each a process may have in a flood.
+    fn most_packets(&self, process: ProcessId, ns: u64) -> u64 {
+        let adapter = self.facts.program.process(process).adapter;
+        let quantum_ns = self.facts.program.adapters[usize::from(adapter.0)].quantum_ns().max(1);
+        (self.flood_quanta / ns.div_ceil(quantum_ns)).max(1)
     }
 
     /// Counts the names that an admitted step takes.
@@ -448,6 +472,12 @@ impl<'f, 'p> Proposer<'f, 'p> {
                     (_, true) => (4 + numbers.below(9), 250_000_000),
                     (Submission::User, false) => (10 + numbers.below(11), 50_000_000),
                     (_, false) => (100 + numbers.below(101), 5_000_000),
+                };
+                let count = match model.queues[&queue].model {
+                    Submission::Packet => {
+                        count.min(self.most_packets(model.queues[&queue].process, ns))
+                    }
+                    _ => count,
                 };
                 Operation::Flood { queue, count, ns, signals: numbers.below(2) }
             }

@@ -13,6 +13,7 @@ use crate::run;
 use crate::setup::AdapterSetup;
 use crate::shrink::{self, Shrunk};
 use std::sync::Arc;
+use tidegate_conform::Clause;
 
 /// Where a hunt runs its programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +99,8 @@ pub struct Bounds<'a> {
     pub keep_shrinking: &'a dyn Fn(u32) -> bool,
     /// Whether the drivers are judged by the clauses of `tidegate conform`.
     pub is_verified: bool,
+    /// The clause whose mistake every driver makes.
+    pub faulty: Option<&'static Clause>,
     /// Runs a program on threads or in processes.
     pub on_host: &'a RunOnHost,
     /// Receives each failure as soon as it is shrunk.
@@ -118,6 +121,7 @@ pub fn hunt(ground: Ground, bounds: Bounds<'_>) -> Hunted {
         if bounds.is_verified {
             program.adapters.iter_mut().for_each(AdapterSetup::verify);
         }
+        program.adapters.iter_mut().for_each(|adapter| adapter.set_mistake(bounds.faulty));
         let program = Arc::new(program);
         hunted.programs += 1;
         hunted.steps += program.steps.len() as u64;

@@ -63,6 +63,11 @@ impl Program {
         self.processes[usize::from(process.0)]
     }
 
+    /// Returns whether a driver makes the mistake of a clause.
+    pub fn is_faulty(&self) -> bool {
+        self.adapters.iter().any(|adapter| adapter.mistake().is_some())
+    }
+
     /// Returns whether a process may lose its device.
     pub fn is_doomed(&self, process: ProcessId) -> bool {
         self.process(process).fate == Fate::Doomed

@@ -14,6 +14,7 @@ use tidegate::kmd::{DoorbellModel, FaultNaming, IdlePolicy};
 use tidegate::softgpu::EngineKind;
 use tidegate::variants::{self, Caps, Variant};
 use tidegate::{MachineConfig, Platform};
+use tidegate_conform::{Clause, UnknownClause};
 
 /// The adapter line of a program is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +22,9 @@ pub enum BadSetup {
     /// No variant has the name.
     #[error(transparent)]
     Variant(#[from] variants::UnknownVariant),
+    /// No clause has the name.
+    #[error(transparent)]
+    Clause(#[from] UnknownClause),
     /// No switch has the name.
     #[error("'{0}' is no switch of an adapter; crates/swarm/src/setup.rs lists them")]
     Switch(String),
@@ -218,6 +222,9 @@ pub static SWITCHES: &[Switch] = &[
 /// The switch that has the driver judged by the clauses of `tidegate conform`. It is not drawn.
 pub(crate) const VERIFY: &str = "verify-driver";
 
+/// The word of an adapter whose driver makes the mistake of a clause.
+const FAULTY: &str = "faulty";
+
 /// The switch that shortens the histories of fences. The generator draws it apart from the others.
 pub(crate) const HISTORY: &str = "history-peaks";
 
@@ -251,13 +258,15 @@ pub struct AdapterSetup {
     variant: &'static str,
     /// The value of each switch, in the order of [`SWITCHES`].
     values: Vec<u64>,
+    /// The clause whose mistake the driver makes.
+    mistake: Option<&'static str>,
 }
 
 impl AdapterSetup {
     /// Returns a variant with every switch as shipped.
     pub fn shipped(variant: &'static Variant) -> AdapterSetup {
         let values = SWITCHES.iter().map(|switch| switch.shipped).collect();
-        AdapterSetup { variant: variant.name, values }
+        AdapterSetup { variant: variant.name, values, mistake: None }
     }
 
     /// Reads the words after `adapter`.
@@ -269,6 +278,10 @@ impl AdapterSetup {
         let mut setup = AdapterSetup::shipped(variants::find(name)?);
         for word in words.iter().skip(1) {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            if name == FAULTY {
+                setup.mistake = Some(tidegate_conform::clause(value)?.id);
+                continue;
+            }
             let index = SWITCHES.iter().position(|switch| switch.name == name);
             let index = index.ok_or_else(|| BadSetup::Switch(name.to_owned()))?;
             let switch = &SWITCHES[index];
@@ -341,6 +354,16 @@ impl AdapterSetup {
     pub fn verify(&mut self) {
         let index = SWITCHES.iter().position(|switch| switch.name == VERIFY);
         self.set(index.expect("a switch of the table"), 1);
+    }
+
+    /// Returns the clause whose mistake the driver makes. It is not drawn.
+    pub fn mistake(&self) -> Option<&'static Clause> {
+        self.mistake.and_then(|id| tidegate_conform::clause(id).ok())
+    }
+
+    /// Has the driver make the mistake of a clause, or none.
+    pub fn set_mistake(&mut self, clause: Option<&'static Clause>) {
+        self.mistake = clause.map(|clause| clause.id);
     }
 
     /// Returns the quantum of packets.
@@ -420,6 +443,9 @@ impl fmt::Display for AdapterSetup {
         f.write_str(self.variant)?;
         for index in self.changed() {
             write!(f, " {}={}", SWITCHES[index].name, self.values[index])?;
+        }
+        if let Some(mistake) = self.mistake {
+            write!(f, " {FAULTY}={mistake}")?;
         }
         Ok(())
     }

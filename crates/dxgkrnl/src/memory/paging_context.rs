@@ -215,10 +215,8 @@ impl PagingContext {
         let commands = CommandRange { gpu_va, bytes: buffer.used() };
         self.packets.submit(level, commands, &done);
         // A reset begun after step 1 waits for this operation, and may have scanned the queues
-        // before this packet was queued. So may a removal.
-        if self.driver.condition.resets() != resets
-            || self.driver.condition.check_present().is_err()
-        {
+        // before this packet was queued. So may a removal or a stop.
+        if self.driver.condition.resets() != resets || self.driver.check().is_err() {
             self.packets.give_up(level.into());
         }
         // 4.

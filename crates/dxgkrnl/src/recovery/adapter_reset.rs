@@ -68,7 +68,7 @@ pub(super) fn carry_out(
     let mut lost = Vec::new();
     for (handle, device) in devices.iter().filter(|(_, d)| !d.is_of_kernel()) {
         let culprit = culprits.iter().find(|culprit| culprit.device.os_handle == *handle);
-        let hang = culprit.map(|culprit| hang_of(culprit, &report.work, reason.clone()));
+        let hang = culprit.map(|culprit| hang_of(recovery, culprit, &report.work, reason.clone()));
         let named = hang.as_ref().map(|hang| hang.queue);
         let named = named.filter(|queue| *queue != QueueNumber::default());
         let queue = named.or_else(|| queues_of(recovery, device).first().copied());

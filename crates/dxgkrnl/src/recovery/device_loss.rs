@@ -183,7 +183,7 @@ pub(super) fn lose_work(
     mark_guilty(report, culprits);
     for culprit in culprits {
         let device = &culprit.device;
-        let reason = hang_of(culprit, &report.work, report.reason.to_string());
+        let reason = hang_of(recovery, culprit, &report.work, report.reason.to_string());
         let named = Some(reason.queue).filter(|queue| *queue != QueueNumber::default());
         let queue = named.or_else(|| queues_of(recovery, device).first().copied());
         if lose_device(recovery, level, device, DeviceState::Hung(reason)) {
@@ -219,7 +219,12 @@ pub(super) fn mark_guilty(report: &mut RecoveryReport, culprits: &[Culprit]) {
 }
 
 /// Creates the report of a device whose work hung: the work that the engine ran.
-pub(super) fn hang_of(culprit: &Culprit, work: &[WorkAtReset], what: String) -> HangReport {
+pub(super) fn hang_of(
+    recovery: &Recovery,
+    culprit: &Culprit,
+    work: &[WorkAtReset],
+    what: String,
+) -> HangReport {
     match culprit.find_work(work) {
         Some((at, _)) => HangReport {
             what,
@@ -229,7 +234,22 @@ pub(super) fn hang_of(culprit: &Culprit, work: &[WorkAtReset], what: String) -> 
             commands_gpu_va: work[at].commands_gpu_va,
             command_number: work[at].command_number,
         },
-        None => HangReport { what, ..HangReport::default() },
+        None => HangReport { what, queue: only_queue(recovery, culprit), ..HangReport::default() },
+    }
+}
+
+/// Returns the queue of a culprit of whose work nothing is known, if it can be only one.
+fn only_queue(recovery: &Recovery, culprit: &Culprit) -> QueueNumber {
+    let is_suspect = |device: OsHandle, context: OsHandle| {
+        device == culprit.device.os_handle && culprit.context.is_none_or(|known| known == context)
+    };
+    let queues =
+        recovery.objects.hw_queues_of(|q| is_suspect(q.device.os_handle, q.context.os_handle));
+    let contexts = recovery.objects.contexts_of(|c| is_suspect(c.device.os_handle, c.os_handle));
+    let handles = queues.iter().map(|q| q.os_handle).chain(contexts.iter().map(|c| c.os_handle));
+    match handles.map(QueueNumber::from).collect::<Vec<_>>()[..] {
+        [only] => only,
+        _ => QueueNumber::default(),
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn recover(recovery: &Recovery, level: &Passive, finding: Finding) {
     if decide::only_loses_devices(&recovery.port.config.tdr, &cause) {
         let work = collect::work_of(recovery, engine, &[]);
         for culprit in &suspects {
-            let hang = device_loss::hang_of(culprit, &work, cause.to_string());
+            let hang = device_loss::hang_of(recovery, culprit, &work, cause.to_string());
             device_loss::lose_device(recovery, level, &culprit.device, DeviceState::Hung(hang));
         }
         return;

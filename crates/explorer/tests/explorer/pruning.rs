@@ -231,6 +231,29 @@ fn an_agent_that_goes_back_to_a_position_panics() {
     assert!(report.panics[0].contains("from position 2 to 2: they must rise"), "{report:?}");
 }
 
+/// A second panic in a destructor would end the process.
+#[test]
+fn an_endless_loop_panics_although_its_destructors_take_steps() {
+    struct Counted(tidegate_platform::Word);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1);
+        }
+    }
+    let platform = machine(Replay::default(), MemoryModel::TotalStoreOrder);
+    let words = platform.page(2);
+    let (turns, ends) = (words.word(0), words.word(1));
+    let counted = ends.clone();
+    let report = platform.run(move || {
+        let _counted = Counted(counted);
+        loop {
+            turns.fetch_add(1);
+        }
+    });
+    assert!(report.panics[0].contains("some loop polls without sleeping"), "{report:?}");
+    assert_eq!(ends.load(), 1);
+}
+
 #[test]
 fn regressions_of_pruning_and_reduction() {
     use Op::{Fence, Load, Store};

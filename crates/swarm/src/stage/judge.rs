@@ -1,13 +1,13 @@
 //! The oracles of processes: what must be true of their objects while they are there, and the order
 //! of what can be wrong after the run.
 
-use super::{Around, EndOfWait, Injected, Stage};
+use super::{Around, EndOfWait, Injected, MachineSide, Stage};
 use crate::failure::Failure;
 use crate::words::{ProcessId, Surface};
 use tidegate::calls::DeviceState;
 use tidegate::d3d12::RemovedReason;
 use tidegate::kmd::FaultNaming;
-use tidegate::platform::RunReport;
+use tidegate::platform::{QueueNumber, RunReport};
 
 impl Stage {
     /// Fails a run that took longer than its bound.
@@ -102,8 +102,14 @@ impl Stage {
             self.judge_faults(*id, raw.as_ref().ok(), api.as_ref());
             if let Ok(DeviceState::Hung(hang)) = raw {
                 let mut injected = self.injected.lock().clone();
+                let faults = self.may_fault.lock().clone();
+                // A fault of an unnamed queue may be that of several.
                 if self.faults_name(*id) == FaultNaming::Engine {
-                    injected.extend(self.may_fault.lock().iter().cloned());
+                    let is_unknown = hang.queue == QueueNumber::default();
+                    if is_unknown && faults.iter().any(|ring| ring.process == *id) {
+                        continue;
+                    }
+                    injected.extend(faults);
                 }
                 let of_process =
                     injected.iter().filter(|i| i.process == *id && i.surface == Surface::Raw);
@@ -172,6 +178,9 @@ impl Stage {
     pub fn verdict(&self, report: &RunReport) -> Option<Failure> {
         self.progress.end_run();
         let Around::Machine(machine) = &self.around else { return None };
+        if self.program.is_faulty() {
+            return self.verdict_beside_a_mistake(report, machine);
+        }
         if let Some(fault) = machine.fault() {
             return Some(fault);
         }
@@ -190,5 +199,19 @@ impl Stage {
             return Some(Failure::Standstill(machine.machine().standstill(report)));
         }
         self.refused().or_else(|| machine.leak())
+    }
+
+    /// The verdict of a run with a wrong driver: its adapter may stop and its results may be wrong,
+    /// but every wait ends, and nothing panics.
+    fn verdict_beside_a_mistake(
+        &self,
+        report: &RunReport,
+        machine: &MachineSide,
+    ) -> Option<Failure> {
+        if let Some(panic) = report.panics.first() {
+            return Some(Failure::Panic(panic.clone()));
+        }
+        let waits = || machine.machine().standstill(report);
+        (!report.blocked.is_empty()).then(|| Failure::Standstill(waits()))
     }
 }

@@ -62,11 +62,17 @@ impl MachineSide {
         for adapter in &program.adapters {
             let verifier = adapter.is_verified().then(|| Arc::new(Verifier::new()));
             verifiers.push(verifier.clone());
-            builder =
-                builder.reference_behind(adapter.config(platform), move |driver| match verifier {
+            let mistake = adapter.mistake();
+            builder = builder.reference_behind(adapter.config(platform), move |driver| {
+                let driver = match mistake {
+                    None => driver,
+                    Some(clause) => clause.plant(platform, driver),
+                };
+                match verifier {
                     None => driver,
                     Some(verifier) => verifier.before(platform, driver),
-                });
+                }
+            });
         }
         let machine = Arc::new(builder.start()?);
         let before = (0..machine.adapter_count()).map(|a| machine.adapter_at(a).census()).collect();

@@ -324,3 +324,22 @@ fn a_verified_driver_keeps_the_clauses_through_resets() {
          t1 reset-adapter; t0 vsync",
     );
 }
+
+#[test]
+fn a_fault_of_an_unnamed_queue_names_the_only_queue_of_its_device() {
+    assert_holds(
+        "swarm/virtual | adapter faults-name-engine history-peaks=1; process a0 doomed; \
+         thread p0; t0 queue q0 raw user direct normal; t0 fence f2 raw native private 7; \
+         t0 pulse-queue q0 f2 16 8; t0 pulse-queue q0 f2 15 8; t0 pulse-queue q0 f2 14 8; \
+         t0 pulse-queue q0 f2 13 8",
+    );
+}
+
+#[test]
+fn the_first_operation_of_the_pager_ends_on_an_adapter_that_stops() {
+    assert_holds(
+        "swarm/virtual | service; \
+         adapter standard lazy-context-switch=1 faulty=packets-known; process a0 doomed; \
+         process a0 doomed; thread p0",
+    );
+}

@@ -5,3 +5,4 @@ mod clients;
 mod corpus;
 mod planted;
 mod seeds;
+mod wrong_drivers;

@@ -26,6 +26,7 @@ fn hold_with(ground: Ground, seeds: std::ops::Range<u64>, is_verified: bool) {
         ground,
         Bounds {
             is_verified,
+            faulty: None,
             seeds: &mut { seeds },
             keep_going: &|| true,
             keep_shrinking: &|runs| runs < SHRINK_RUNS,
@@ -38,7 +39,7 @@ fn hold_with(ground: Ground, seeds: std::ops::Range<u64>, is_verified: bool) {
     assert!(hunted.steps > wanted, "programs have operations");
 }
 
-fn in_words(ground: Ground, caught: &Caught) -> String {
+pub(crate) fn in_words(ground: Ground, caught: &Caught) -> String {
     let Caught { seed, failure, shrunk, line, .. } = caught;
     let mut text = format!("seed {seed}, {}: {failure}\n{}", ground.name(), shrunk.program);
     let test = line.test(&format!("seed_{seed}"));
@@ -47,7 +48,7 @@ fn in_words(ground: Ground, caught: &Caught) -> String {
     text
 }
 
-fn on_threads(_: Where, program: &Program) -> Option<Failure> {
+pub(crate) fn on_threads(_: Where, program: &Program) -> Option<Failure> {
     let program = Arc::new(program.clone());
     threads::run_watched(&threads::platform(&program), &program).failure
 }
