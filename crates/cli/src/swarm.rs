@@ -31,6 +31,9 @@ pub(crate) fn command(arguments: &arguments::Swarm, outputs: &Outputs) -> Result
     if arguments.coverage && !is_counted {
         return Err(BadInput(NO_COVERAGE.to_owned()));
     }
+    if arguments.faulty.is_some() && arguments.on.grounds().contains(&Ground::Processes) {
+        return Err(BadInput(NO_FAULTY.to_owned()));
+    }
     let is_text = !outputs.take_stdout();
     // A failing program panics in many runs; its failure has the text.
     panic::set_hook(Box::new(|_| ()));
@@ -116,6 +119,9 @@ fn in_child(on: Where, program: &Program) -> Option<Failure> {
 const PROGRAMS: u64 = 500;
 /// Lines of a failure that the text shows. Stacks of a standstill have more; the JSON has all.
 const SHOWN_LINES: usize = 60;
+const NO_FAULTY: &str = "--faulty: clients in processes judge their own results, which may be wrong; \
+    use --on virtual, explored or threads";
+
 const NO_COVERAGE: &str = "--coverage: programs on threads and in processes run in child processes, \
     whose overlaps are not counted; use --on virtual, explored or all";
 

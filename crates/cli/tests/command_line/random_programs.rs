@@ -134,3 +134,12 @@ fn a_wrong_line_names_its_item_and_what_is_allowed() {
         refused(&["replay", &HOLDS.replacen(from, to, 1)], parts);
     }
 }
+
+/// Clients judge their own results, which a wrong driver makes wrong.
+#[test]
+fn wrong_drivers_run_on_grounds_whose_machine_judges() {
+    refused(&["swarm", "--on", "all", "--faulty", "packets-known"], &["--faulty", "processes"]);
+    refused(&["swarm", "--faulty", "no-clause"], &["--faulty", "no-clause"]);
+    let rows = swarm("swarm-faulty", "--faulty packets-known --programs 2 --seed 52");
+    assert_eq!(rows["grounds"][0]["failed"], 0, "{rows}");
+}
