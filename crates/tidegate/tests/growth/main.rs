@@ -23,6 +23,7 @@ use tidegate_testbed::{Client, SignalAndWait, UserQueue, at, setup};
 /// Objects of a kind that are made and ended before the memory is measured, and meanwhile.
 const BEFORE: u64 = 2_000;
 const MEASURED: u64 = 10_000;
+const MEASURES: u32 = 4;
 
 /// Growth in which a table with an entry of 64 bytes for each object shows. What tables and threads
 /// keep for their next objects differs by less.
@@ -59,6 +60,21 @@ impl Deref for World {
 
 fn heap_bytes() -> u64 {
     tidegate::platform::os::heap_bytes().expect("a C library that counts the bytes of its heap")
+}
+
+/// Returns the bytes that stay of [`MEASURED`] objects. Those whose end an agent has yet to see are no
+/// growth, and a busy host may have many of them at one measure, so the least of several counts.
+fn least_growth(name: &str, make_and_end: impl Fn()) -> u64 {
+    let mut least = u64::MAX;
+    for _ in 0..MEASURES {
+        let before = heap_bytes();
+        (0..MEASURED).for_each(|_| make_and_end());
+        least = least.min(heap_bytes().saturating_sub(before));
+        if least <= allowed_bytes(name) {
+            break;
+        }
+    }
+    least
 }
 
 fn end_queue(client: &Client, queue: &UserQueue) {
@@ -278,9 +294,7 @@ fn what_has_ended_leaves_nothing() {
         let w = World { client: Client::open(&app, "the application"), machine: app, api: device };
         kinds.map(|(name, make_and_end)| {
             (0..BEFORE).for_each(|_| make_and_end(&w));
-            let before = heap_bytes();
-            (0..MEASURED).for_each(|_| make_and_end(&w));
-            (name, heap_bytes().saturating_sub(before))
+            (name, least_growth(name, || make_and_end(&w)))
         })
     });
     let grown = run.expect("the run ends");
