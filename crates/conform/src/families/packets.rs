@@ -188,6 +188,8 @@ pub(super) struct Interrupts {
     queued: u64,
     /// The first report that no DxgkCbNotifyDpc has followed.
     unnotified: Option<usize>,
+    /// DPCs that run.
+    dpcs: u64,
     dpc_began: Option<usize>,
     /// Interrupts that the routine did not claim.
     unclaimed: u64,
@@ -204,7 +206,10 @@ impl crate::walk::Walk for Interrupts {
             Event::Called(DdiCall::InterruptRoutine { .. }) => {
                 (self.reported, self.queued, self.synced) = (0, 0, false);
             }
-            Event::Called(DdiCall::DpcRoutine { .. }) => self.dpc_began = Some(place),
+            Event::Called(DdiCall::DpcRoutine { .. }) => {
+                self.dpcs += 1;
+                self.dpc_began = Some(place);
+            }
             Event::Report(data, in_routine) => self.report(tally, place, data, *in_routine),
             Event::QueuedDpc => self.queued += 1,
             Event::NotifiedDpc => self.unnotified = None,
@@ -223,6 +228,11 @@ impl crate::walk::Walk for Interrupts {
                 (self.reported, self.synced) = (0, false);
             }
             Event::Returned(Entry::DpcRoutine, _) => {
+                self.dpcs = self.dpcs.saturating_sub(1);
+                // A DPC that is queued while it runs may run on two processors: the last judges.
+                if self.dpcs > 0 {
+                    return;
+                }
                 let Some(began) = self.dpc_began.take() else { return };
                 let late = self.unnotified.filter(|report| *report < began);
                 tally.check(NOTIFY_DPC, late.is_none(), || {
