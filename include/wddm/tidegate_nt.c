@@ -120,6 +120,8 @@ typedef struct _TIDEGATE_HOST {
     BOOLEAN (*IsDpcRunning)(PVOID, PVOID dpc);
     /* DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1 as a number. */
     UINT (*OsCaps)(PVOID);
+    /* A step of an atomic operation: another agent may run before and after it. */
+    VOID (*Atomic)(PVOID);
 } TIDEGATE_HOST;
 
 static const TIDEGATE_HOST *host;
@@ -680,75 +682,96 @@ NTSTATUS PsTerminateSystemThread(NTSTATUS ExitStatus) {
 
 #define ATOMIC __ATOMIC_SEQ_CST
 
+static VOID atomic(VOID) {
+    host->Atomic(host->Host);
+}
+
 LONG InterlockedIncrement(LONG volatile *Addend) {
+    atomic();
     return __atomic_add_fetch(Addend, 1, ATOMIC);
 }
 
 LONG InterlockedDecrement(LONG volatile *Addend) {
+    atomic();
     return __atomic_sub_fetch(Addend, 1, ATOMIC);
 }
 
 LONG InterlockedExchange(LONG volatile *Target, LONG Value) {
+    atomic();
     return __atomic_exchange_n(Target, Value, ATOMIC);
 }
 
 LONG InterlockedExchangeAdd(LONG volatile *Addend, LONG Value) {
+    atomic();
     return __atomic_fetch_add(Addend, Value, ATOMIC);
 }
 
 LONG InterlockedCompareExchange(LONG volatile *Destination, LONG Exchange, LONG Comparand) {
+    atomic();
     (void)__atomic_compare_exchange_n(Destination, &Comparand, Exchange, 0, ATOMIC, ATOMIC);
     return Comparand;
 }
 
 LONG InterlockedOr(LONG volatile *Destination, LONG Value) {
+    atomic();
     return __atomic_fetch_or(Destination, Value, ATOMIC);
 }
 
 LONG InterlockedAnd(LONG volatile *Destination, LONG Value) {
+    atomic();
     return __atomic_fetch_and(Destination, Value, ATOMIC);
 }
 
 LONG InterlockedXor(LONG volatile *Destination, LONG Value) {
+    atomic();
     return __atomic_fetch_xor(Destination, Value, ATOMIC);
 }
 
 PVOID InterlockedExchangePointer(PVOID volatile *Target, PVOID Value) {
+    atomic();
     return __atomic_exchange_n(Target, Value, ATOMIC);
 }
 
 PVOID InterlockedCompareExchangePointer(PVOID *Destination, PVOID Exchange, PVOID Comparand) {
+    atomic();
     (void)__atomic_compare_exchange_n(Destination, &Comparand, Exchange, 0, ATOMIC, ATOMIC);
     return Comparand;
 }
 
 LONG64 InterlockedIncrement64(LONG64 volatile *Addend) {
+    atomic();
     return __atomic_add_fetch(Addend, 1, ATOMIC);
 }
 
 LONG64 InterlockedDecrement64(LONG64 volatile *Addend) {
+    atomic();
     return __atomic_sub_fetch(Addend, 1, ATOMIC);
 }
 
 LONG64 InterlockedExchange64(LONG64 volatile *Target, LONG64 Value) {
+    atomic();
     return __atomic_exchange_n(Target, Value, ATOMIC);
 }
 
 LONG64 InterlockedExchangeAdd64(LONG64 volatile *Addend, LONG64 Value) {
+    atomic();
     return __atomic_fetch_add(Addend, Value, ATOMIC);
 }
 
 LONG64 InterlockedCompareExchange64(
     LONG64 volatile *Destination, LONG64 Exchange, LONG64 Comparand) {
+    atomic();
     (void)__atomic_compare_exchange_n(Destination, &Comparand, Exchange, 0, ATOMIC, ATOMIC);
     return Comparand;
 }
 
 LONG64 InterlockedOr64(LONG64 volatile *Destination, LONG64 Value) {
+    atomic();
     return __atomic_fetch_or(Destination, Value, ATOMIC);
 }
 
 LONG64 InterlockedAnd64(LONG64 volatile *Destination, LONG64 Value) {
+    atomic();
     return __atomic_fetch_and(Destination, Value, ATOMIC);
 }
 

@@ -507,6 +507,7 @@ Examples:
   tidegate conform reference --adapter one-doorbell     the reference driver on a named adapter
   tidegate conform reference --faulty packets-order     with a planted mistake
   tidegate conform ./driver.so --seeds 20               each situation in 20 more orders
+  tidegate conform ./driver.so --explore                orders of the driver's own steps
   tidegate conform --list                               the clauses and situations
 
 Exit code 1: a clause is broken, or results are wrong. The driver runs in virtual time.")]
@@ -533,6 +534,23 @@ pub(crate) struct Conform {
     /// Run each situation in the order of this seed only
     #[arg(long, value_name = "SEED", conflicts_with = "seeds")]
     pub(crate) seed: Option<u64>,
+    /// Run a driver in C in other orders of its steps (register accesses, functions of the kernel,
+    /// atomics), in a process of its own
+    #[arg(long, conflicts_with_all = ["workload", "seeds", "seed", "faulty", "adapter"])]
+    pub(crate) explore: bool,
+    /// With --explore: how often an agent is stopped in the driver's code, at most
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3))]
+    pub(crate) switches: u32,
+    /// With --explore: the most runs of each situation with interrupts on an agent, and with them
+    /// on the engines
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) schedules: u64,
+    /// Repeat one order that --explore has printed, in this process
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["explore", "workload", "situation", "seeds", "seed", "faulty", "adapter"])]
+    pub(crate) schedule: Option<String>,
+    /// Run the orders that standard input names; the process of --explore
+    #[arg(long, hide = true)]
+    pub(crate) run_schedules: bool,
     /// Put a mistake in front of the driver that breaks this clause
     #[arg(long, value_name = "CLAUSE", value_parser = tidegate_conform::clause)]
     pub(crate) faulty: Option<&'static Clause>,

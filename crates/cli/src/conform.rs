@@ -1,6 +1,12 @@
 //! `tidegate conform`: a driver against the clauses of the contract.
 
-use crate::driver::DriverFile;
+mod child;
+mod driver_in_c;
+mod explore;
+mod order;
+mod search;
+
+use self::driver_in_c::{Driver, all_clauses};
 use crate::output::Outputs;
 use crate::streams::{errln, outln};
 use crate::tables::table;
@@ -11,42 +17,40 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::workload::model::Workload;
 use tidegate::workload::{self, LoadOptions};
-use tidegate_conform::{
-    Clause, Family, Report, Row, Selection, Subject, Verdict, Words, clauses, examine, situations,
-};
-use tidegate_ddi_c::Rule;
+use tidegate_conform::{Report, Row, Selection, Subject, Verdict, examine, situations};
 
 /// The name of the reference driver on the command line.
 const REFERENCE: &str = "reference";
 
 /// `tidegate conform`.
 pub(crate) fn command(arguments: &arguments::Conform, outputs: &Outputs) -> Result<End, BadInput> {
-    let Some(driver) = &arguments.driver else {
+    let Some(path) = &arguments.driver else {
         list();
         return Ok(End::Right);
     };
-    let subject = match driver.as_os_str() == REFERENCE {
-        true => Subject::reference(arguments.adapter.map(|adapter| adapter.0)),
+    let report = match path.as_os_str() == REFERENCE {
+        true if arguments.explore || arguments.schedule.is_some() || arguments.run_schedules => {
+            return Err(BadInput("the steps of drivers in C are explored only".to_owned()));
+        }
+        true => {
+            let adapter = arguments.adapter.map(|adapter| adapter.0);
+            sequential(Subject::reference(adapter), arguments)?
+        }
         false if arguments.adapter.is_some() => {
             return Err(BadInput("--adapter is for the reference driver".to_owned()));
         }
-        false => of_file(driver),
+        false => {
+            let driver = Driver::new(path, &arguments.family);
+            if arguments.run_schedules {
+                return child::serve(&driver);
+            }
+            match &arguments.schedule {
+                Some(line) => driver.repeat(line)?,
+                None if arguments.explore => explore::explore(arguments, &driver.name())?,
+                None => sequential(driver.subject, arguments)?,
+            }
+        }
     };
-    let subject = match arguments.faulty {
-        Some(clause) => subject.with_mistake(clause),
-        None => subject,
-    };
-    let selection = Selection {
-        families: arguments.family.clone(),
-        situations: arguments.situation.clone(),
-        workloads: workloads(&arguments.workload)?,
-        seeds: match (arguments.seed, arguments.seeds) {
-            (Some(seed), _) => vec![seed],
-            (None, Some(count)) => (0..=count).collect(),
-            (None, None) => Vec::new(),
-        },
-    };
-    let report = examine(&subject, &selection).map_err(|error| BadInput(error.to_string()))?;
     if let Some(path) = &arguments.json {
         outputs.write_json(path, &report.for_json())?;
     }
@@ -62,24 +66,24 @@ pub(crate) fn command(arguments: &arguments::Conform, outputs: &Outputs) -> Resu
     Ok(if report.conforms() { End::Right } else { End::Wrong })
 }
 
-/// A driver in C. Rules that it breaks inside of functions of the kernel are findings, too.
-fn of_file(path: &Path) -> Subject {
-    let file = Arc::new(DriverFile::new(path));
-    let subject = Subject::new(path.display().to_string(), file.make());
-    subject.with_findings(of_code(), move || {
-        file.take_broken().into_iter().map(|found| (found.rule.id(), found.text)).collect()
-    })
-}
-
-/// The clauses of the code of a driver in C.
-fn of_code() -> Vec<Words> {
-    let words = |rule: &Rule| Words {
-        id: rule.id(),
-        family: Family::Code,
-        rule: rule.text(),
-        source: rule.source(),
+/// Examines a driver in this process, in the order of virtual time.
+fn sequential(subject: Subject, arguments: &arguments::Conform) -> Result<Report, BadInput> {
+    let subject = match arguments.faulty {
+        Some(clause) => subject.with_mistake(clause),
+        None => subject,
     };
-    Rule::ALL.iter().map(words).collect()
+    let selection = Selection {
+        families: arguments.family.clone(),
+        situations: arguments.situation.clone(),
+        workloads: workloads(&arguments.workload)?,
+        seeds: match (arguments.seed, arguments.seeds) {
+            (Some(seed), _) => vec![seed],
+            (None, Some(count)) => (0..=count).collect(),
+            (None, None) => Vec::new(),
+        },
+        inline_interrupts: false,
+    };
+    examine(&subject, &selection).map_err(|error| BadInput(error.to_string()))
 }
 
 fn workloads(paths: &[PathBuf]) -> Result<Vec<Arc<Workload>>, BadInput> {
@@ -92,7 +96,7 @@ fn workloads(paths: &[PathBuf]) -> Result<Vec<Arc<Workload>>, BadInput> {
 
 fn list() {
     let mut rows = table(["clause", "rule", "source"]);
-    for clause in clauses().map(Clause::words).chain(of_code()) {
+    for clause in all_clauses() {
         rows.add_row([clause.id, clause.rule, clause.source]);
     }
     outln!("{rows}");

@@ -5,25 +5,39 @@ use std::sync::Arc;
 use tidegate::ddi::Driver;
 use tidegate::platform::Mutex;
 use tidegate::{MakeDriver, Platform};
-use tidegate_ddi_c::{CDriver, Finding, Findings};
+use tidegate_ddi_c::{CDriver, Finding, Findings, Steps};
 
 /// A driver's library, and what runs find in it.
 pub(crate) struct DriverFile {
     path: PathBuf,
     findings: Arc<Mutex<Vec<Findings>>>,
+    /// The steps of the next machine's driver.
+    steps: Arc<Mutex<Option<Steps>>>,
 }
 
 impl DriverFile {
     pub(crate) fn new(path: &Path) -> DriverFile {
         let findings = Arc::new(Platform::host().mutex("findings in drivers", Vec::new()));
-        DriverFile { path: path.to_owned(), findings }
+        let steps = Arc::new(Platform::host().mutex("steps of drivers", None));
+        DriverFile { path: path.to_owned(), findings, steps }
+    }
+
+    /// Has the driver of the next machine make these steps.
+    pub(crate) fn explore(&self, steps: Steps) {
+        *self.steps.lock() = Some(steps);
     }
 
     /// Returns what makes the driver of a machine.
     pub(crate) fn make(&self) -> MakeDriver {
         let (path, findings) = (self.path.clone(), Arc::clone(&self.findings));
+        let steps = Arc::clone(&self.steps);
         Arc::new(move |platform, gpu| {
-            let driver = CDriver::load(platform, &path, gpu).map_err(|error| error.to_string())?;
+            let steps = steps.lock().take();
+            let loaded = match steps {
+                Some(steps) => CDriver::load_explored(platform, &path, gpu, steps),
+                None => CDriver::load(platform, &path, gpu),
+            };
+            let driver = loaded.map_err(|error| error.to_string())?;
             findings.lock().push(driver.findings());
             Ok(Arc::new(driver) as Arc<dyn Driver>)
         })

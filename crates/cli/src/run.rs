@@ -182,6 +182,7 @@ pub(crate) fn run_both(
         beside: beside.cloned(),
         validation: if reading.validate { Validation::HAZARDS } else { Validation::empty() },
         driver: driver.file.map(DriverFile::make),
+        interrupts: None,
         layer: verifier.as_ref().map(Verifier::layer),
     };
     let stopwatch = Platform::host();

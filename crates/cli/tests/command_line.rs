@@ -11,6 +11,8 @@ mod bench;
 mod drivers;
 #[path = "command_line/exploration.rs"]
 mod exploration;
+#[path = "command_line/explored_drivers.rs"]
+mod explored_drivers;
 #[path = "command_line/kernels.rs"]
 mod kernels;
 #[path = "command_line/manners.rs"]

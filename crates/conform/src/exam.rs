@@ -12,12 +12,15 @@ use crate::tally::Broken;
 use crate::watch::{Limit, Log, Truth, Watch};
 use std::sync::Arc;
 use tidegate::ddi::{AdapterCaps, Driver, Overrides};
+use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::platform::Mutex;
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::{MachineError, MakeDriver, Platform, RunError, run_workload};
 
 /// Nanoseconds of a second.
 const NS: u64 = 1_000_000_000;
+/// TdrDelay of situations in which nothing hangs. Each takes milliseconds.
+const TIME_OUT_NS: u64 = 2 * NS;
 
 /// What is examined of a driver.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +34,9 @@ pub struct Selection {
     /// The orders in which each situation runs; the order of seed 0, in which no delay is drawn, if
     /// there are none.
     pub seeds: Vec<u64>,
+    /// Interrupts run on the engine that raises them, so the interrupt routine of one engine can
+    /// come while the DPC for another runs. Otherwise one agent runs all.
+    pub inline_interrupts: bool,
 }
 
 impl Selection {
@@ -90,7 +96,7 @@ pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamE
             report.leave_out(&situation.name, situation.lacks);
             continue;
         }
-        let run = run(subject, situation, seed)?;
+        let run = run(subject, situation, seed, selection.inline_interrupts)?;
         if caps.is_none() {
             caps.clone_from(&run.caps);
         }
@@ -141,6 +147,7 @@ impl Row {
                     at_ns,
                     place: broken.place.number,
                     what,
+                    schedule: None,
                 });
             }
             None if checks > 0 && self.verdict == Verdict::NotReached => {
@@ -177,12 +184,18 @@ struct Run {
 }
 
 /// Runs one situation in one order.
-fn run(subject: &Subject, situation: &Situation, seed: u64) -> Result<Run, ExamError> {
+fn run(
+    subject: &Subject,
+    situation: &Situation,
+    seed: u64,
+    inline_interrupts: bool,
+) -> Result<Run, ExamError> {
     let facts = situation.facts();
     let logs: Arc<Watched> = Arc::new(Platform::host().mutex("journals", Vec::new()));
     let make = watched(subject, situation, Arc::clone(&logs), seed);
     let mut request = situation.request(make, subject.adapter);
     request.costs.steps = costs(request.costs.steps, seed);
+    request.interrupts = inline_interrupts.then_some(InterruptDelivery::Inline);
     let result = run_workload(&request);
     let watched = logs.lock().pop();
     let overdue = watched.as_ref().is_some_and(|(_, limit)| limit.is_overdue());
@@ -223,6 +236,13 @@ fn run(subject: &Subject, situation: &Situation, seed: u64) -> Result<Run, ExamE
     };
     let end = RunEnd { stopped, refused, driver_faults, problems, was_ended: overdue };
     let (caps, judgement) = (judge.caps.clone(), judge.end(&end));
+    let took_ns = judgement.end.at.0;
+    if facts.is_ours && situation.accident == Accident::None && took_ns >= TIME_OUT_NS {
+        failures.push(format!(
+            "the run took {} ms of virtual time: work waited until timeout detection",
+            took_ns / 1_000_000
+        ));
+    }
     Ok(Run { judgement, end, caps, failures, cannot_run, findings })
 }
 

@@ -32,7 +32,7 @@ pub use clause::{Clause, Family, Words};
 pub use exam::{ExamError, Selection, examine};
 pub use families::{UnknownClause, clause, clauses};
 pub use journal::RunEnd;
-pub use report::{Finding, Report, Row, Verdict};
+pub use report::{Finding, Report, Row, Schedule, Verdict};
 pub use situation::{Situation, UnknownSituation, situation, situations};
 pub use subject::Subject;
 pub use verifier::Verifier;

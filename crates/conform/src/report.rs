@@ -30,6 +30,18 @@ pub struct Finding {
     pub place: usize,
     /// What was seen.
     pub what: String,
+    /// Where agents were stopped in the driver's code, and the line that repeats it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
+}
+
+/// An order of the steps of a driver's code.
+#[derive(Clone, Debug, Serialize)]
+pub struct Schedule {
+    /// The line that repeats it.
+    pub line: String,
+    /// A text for each agent that was stopped.
+    pub switches: Vec<String>,
 }
 
 /// A clause and its verdict.
@@ -51,23 +63,27 @@ impl Row {
         let clause = self.clause;
         let mut text = format!("{}: {}\n  source: {}\n", clause.id, clause.rule, clause.source);
         for finding in &self.findings {
-            let Finding { situation, seed, at_ns, place, what } = finding;
+            let Finding { situation, seed, at_ns, place, what, schedule } = finding;
             let order = match seed {
                 0 => String::new(),
                 seed => format!(" (seed {seed})"),
             };
             let _ =
                 writeln!(text, "  in '{situation}'{order} at {at_ns} ns (event {place}): {what}");
+            for switch in schedule.iter().flat_map(|schedule| &schedule.switches) {
+                let _ = writeln!(text, "    {switch}");
+            }
         }
         // A workload is run again by its file.
         let of_ours = |finding: &&Finding| situation(&finding.situation).is_ok();
         if let Some(finding) = self.findings.iter().find(of_ours) {
             let (family, situation) = (clause.family, &finding.situation);
-            let order = match finding.seed {
-                0 => String::new(),
-                seed => format!(" --seed {seed}"),
+            let again = match (&finding.schedule, finding.seed) {
+                (Some(Schedule { line, .. }), _) => format!("--schedule {line}"),
+                (None, 0) => format!("--situation {situation}"),
+                (None, seed) => format!("--situation {situation} --seed {seed}"),
             };
-            let _ = writeln!(text, "  again: --family {family} --situation {situation}{order}");
+            let _ = writeln!(text, "  again: --family {family} {again}");
         }
         text
     }

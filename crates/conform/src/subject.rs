@@ -35,6 +35,11 @@ impl Subject {
         Subject { name: name.into(), make, adapter: None, code: None, mistake: None }
     }
 
+    /// Returns its name in reports.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The reference driver, on a named machine or on the standard one.
     pub fn reference(adapter: Option<&'static Variant>) -> Subject {
         let make: MakeDriver = Arc::new(move |platform, gpu| {

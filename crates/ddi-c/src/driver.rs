@@ -11,6 +11,7 @@ use crate::foreign::{
 use crate::host::Host;
 use crate::objects::Objects;
 use crate::rule::{Finding, Rule};
+use crate::steps::Steps;
 use crate::{LoadError, Registry};
 use std::path::Path;
 use std::sync::Arc;
@@ -102,6 +103,29 @@ impl CDriver {
         device: Arc<dyn Device>,
         registry: Registry,
     ) -> Result<CDriver, LoadError> {
+        CDriver::load_inner(platform, path, device, (registry, None))
+    }
+
+    /// Loads a driver as [`CDriver::load`] does. Its code makes these steps.
+    ///
+    /// # Errors
+    /// As [`CDriver::load`].
+    pub fn load_explored(
+        platform: &Platform,
+        path: &Path,
+        device: Arc<dyn Device>,
+        steps: Steps,
+    ) -> Result<CDriver, LoadError> {
+        let setting = (Registry::from_environment()?, Some(steps));
+        CDriver::load_inner(platform, path, device, setting)
+    }
+
+    fn load_inner(
+        platform: &Platform,
+        path: &Path,
+        device: Arc<dyn Device>,
+        setting: (Registry, Option<Steps>),
+    ) -> Result<CDriver, LoadError> {
         if !has_plain_memory(platform) {
             return Err(LoadError::Explored);
         }
@@ -111,7 +135,7 @@ impl CDriver {
         // 1.
         let library = Library::load(path)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let host = Arc::new(Host::new(platform, device, name, resources(), ROUTINES, registry));
+        let host = Arc::new(Host::new(platform, device, name, resources(), ROUTINES, setting));
         let entries = platform.mutex("driver's entries", None);
         let callbacks = library.callbacks;
         let context = Arc::new(HostContext { host: Arc::clone(&host), entries, callbacks });

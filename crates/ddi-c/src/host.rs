@@ -9,6 +9,7 @@ use crate::callers::Callers;
 use crate::dpc_queue::{Agents, Routines};
 use crate::registry::{Handles, Registry, SOFTWARE_KEY};
 use crate::rule::{Finding, Rule};
+use crate::steps::{Steps, When, is_step};
 use crate::waitable::Waitables;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -89,6 +90,8 @@ pub(crate) struct Host {
     /// Addresses of surfaces in their segments, and on the bus, of the last flips.
     pub(crate) shown: Mutex<VecDeque<(u64, PhysicalAddress)>>,
     violations: Mutex<Violations>,
+    /// The steps of an exploration.
+    steps: Option<Steps>,
 }
 
 /// What a driver gets from the kernel at start.
@@ -179,7 +182,7 @@ impl Host {
         name: String,
         resources: Vec<u64>,
         routines: Routines,
-        registry: Registry,
+        (registry, steps): (Registry, Option<Steps>),
     ) -> Host {
         Host {
             platform: platform.clone(),
@@ -204,7 +207,40 @@ impl Host {
             private_data: platform.mutex("driver's private data", PrivateData::default()),
             shown: platform.mutex("driver's surfaces", VecDeque::new()),
             violations: platform.mutex("driver's violations", Violations::default()),
+            steps,
         }
+    }
+
+    /// Counts a step of the driver's code, if it is explored and the function is a step.
+    pub(crate) fn step(&self, function: &str, when: When) {
+        if let Some(steps) = &self.steps
+            && is_step(function, when)
+        {
+            steps.step(&self.platform, function, when);
+        }
+    }
+
+    /// Runs a callback of the kernel between two steps.
+    pub(crate) fn between_steps<R>(&self, callback: &str, call: impl FnOnce() -> R) -> R {
+        let step = |when| {
+            if let Some(steps) = &self.steps {
+                steps.step(&self.platform, callback, when);
+            }
+        };
+        step(When::Before);
+        let result = call();
+        step(When::After);
+        result
+    }
+
+    pub(crate) fn begin_entry(&self, entry: &str) {
+        if let Some(steps) = &self.steps {
+            steps.begin(&self.platform, entry);
+        }
+    }
+
+    pub(crate) fn end_entry(&self) {
+        self.steps.iter().for_each(Steps::end);
     }
 
     /// Returns the address of the device's resources.

@@ -7,9 +7,9 @@
 //! (decisions/0173).
 //!
 //! Rooms, each using those before it: `address` · `error` · `rule` (what the host checks) ·
-//! `objects` · `dpc_queue`, `callers`, `registry`, `waitable` (what the host keeps) · `host` (what
-//! the driver's code uses: levels, locks, memory, registers, reports) · `stack` (callers and their
-//! stacks) · `handles` (keys and objects) · `waits` (events, mutexes, semaphores) · `agents`
+//! `steps` (of an exploration) · `objects` · `dpc_queue`, `callers`, `registry`, `waitable` (what
+//! the host keeps) · `host` (what the driver's code uses: levels, locks, memory, registers,
+//! reports) · `stack` (callers and their stacks) · `handles` (keys and objects) · `waits` (events, mutexes, semaphores) · `agents`
 //! (DPCs, timers, threads, work) · `foreign` (all unsafe code: the library, the two tables of
 //! functions, calls into the driver) · `driver` (the driver's state, loading and ending) · `start`
 //! (start, stop, capabilities) · `memory` (page tables and paging) · `packets` (contexts, packets,
@@ -45,6 +45,7 @@ mod registry;
 mod rule;
 mod stack;
 mod start;
+mod steps;
 mod waitable;
 mod waits;
 
@@ -52,3 +53,4 @@ pub use driver::{CDriver, Findings};
 pub use error::LoadError;
 pub use registry::{Registry, RegistryError};
 pub use rule::{Finding, Rule};
+pub use steps::{StepSeen, Steps};

@@ -103,7 +103,9 @@ impl Host {
     pub(crate) fn on_stack<R>(&self, entry: &str, call: impl FnOnce() -> R) -> R {
         let at = address_of(&mut 0_u8);
         self.with_caller(|caller| caller.entries.push((at, entry.to_owned())));
+        self.begin_entry(entry);
         let result = call();
+        self.end_entry();
         let number = self.caller();
         let mut callers = self.callers.lock();
         let caller = callers.agents.entry(number).or_default();
@@ -189,7 +191,8 @@ mod tests {
         let platform = Platform::host();
         let device = Arc::new(Unused(platform.clone()));
         let name = "test".to_owned();
-        let host = Host::new(&platform, device, name, Vec::new(), ROUTINES, Registry::default());
+        let setting = (Registry::default(), None);
+        let host = Host::new(&platform, device, name, Vec::new(), ROUTINES, setting);
         let kept = || host.callers.lock().agents.len();
         host.at_level("an entry", Level::Passive, || {
             host.enter_region();

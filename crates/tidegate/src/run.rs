@@ -8,7 +8,7 @@ use tidegate_calls::{DisplayStats, PendingWait};
 use tidegate_d3d12::{DeviceOptions, HardwareFences, Validation};
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate_ddi::{DevicePowerState, Driver, EngineId};
-use tidegate_dxgkrnl::{Adapter, BugCheck, DriverFault, PowerManagement};
+use tidegate_dxgkrnl::{Adapter, BugCheck, DriverFault, InterruptDelivery, PowerManagement};
 use tidegate_dxgkrnl::{HeldBack, RecoveryOutcome, RecoveryReport, WorkAtReset};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_kmd::DoorbellModel;
@@ -73,6 +73,8 @@ pub struct RunRequest {
     pub validation: Validation,
     /// Makes the driver of the software GPU; `None` is the reference driver.
     pub driver: Option<MakeDriver>,
+    /// Where interrupts run; `None` leaves it to the clock and the adapter.
+    pub interrupts: Option<InterruptDelivery>,
     /// Put in front of the driver, whichever it is.
     pub layer: Option<MakeLayer>,
 }
@@ -108,6 +110,7 @@ impl RunRequest {
             beside: None,
             validation: Validation::empty(),
             driver: None,
+            interrupts: None,
             layer: None,
         }
     }
@@ -329,6 +332,9 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         config = config.with_display(display.refresh_ns);
     }
     request.preemption.apply(&mut config);
+    if let Some(interrupts) = request.interrupts {
+        config.kernel.interrupts = interrupts;
+    }
     if let Some(delay_ns) = request.tdr_delay_ns {
         config.kernel.tdr.delay_ns = delay_ns;
     }

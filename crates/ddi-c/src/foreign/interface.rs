@@ -199,7 +199,8 @@ unsafe extern "C-unwind" fn unmap_memory(handle: Handle, _address: u64) -> i32 {
 }
 
 unsafe extern "C-unwind" fn queue_dpc(handle: Handle) -> u8 {
-    of(handle).host.queue_dpc();
+    let host = &of(handle).host;
+    host.between_steps("DxgkCbQueueDpc", || host.queue_dpc());
     1
 }
 
@@ -213,10 +214,11 @@ unsafe extern "C-unwind" fn synchronize_execution(
     let (Some(routine), false) = (routine, result.is_null()) else {
         return Status::INVALID_PARAMETER.0;
     };
+    const NAME: &str = "DxgkCbSynchronizeExecution";
+    let host = &of(handle).host;
     // SAFETY: the driver passes a function and its argument.
-    let answer = of(handle)
-        .host
-        .synchronize("DxgkCbSynchronizeExecution", || unsafe { routine(argument) } != 0);
+    let call = || unsafe { routine(argument) } != 0;
+    let answer = host.between_steps(NAME, || host.synchronize(NAME, call));
     let Some(answer) = answer else { return Status::INVALID_PARAMETER.0 };
     // SAFETY: the driver passes a variable for the result.
     unsafe { result.write(answer.into()) };
@@ -224,7 +226,8 @@ unsafe extern "C-unwind" fn synchronize_execution(
 }
 
 unsafe extern "C-unwind" fn notify_dpc(handle: Handle) {
-    of(handle).host.notify_dpc();
+    let host = &of(handle).host;
+    host.between_steps("DxgkCbNotifyDpc", || host.notify_dpc());
 }
 
 unsafe extern "C-unwind" fn notify_interrupt(handle: Handle, data: *const NotifyInterruptData) {
@@ -235,7 +238,9 @@ unsafe extern "C-unwind" fn notify_interrupt(handle: Handle, data: *const Notify
     // SAFETY: the driver passes the data of one interrupt. Every bit pattern is a valid value.
     let data = unsafe { data.read_unaligned() };
     match decode(&data) {
-        Some(data) => host.notify_interrupt(data),
+        Some(data) => {
+            host.between_steps("DxgkCbNotifyInterrupt", || host.notify_interrupt(data));
+        }
         None => host.violation(
             Rule::Interrupt,
             format!(
@@ -362,7 +367,8 @@ unsafe extern "C-unwind" fn invalidate_hw_context(args: *const InvalidateHwConte
     if !host.check_level("DxgkCbInvalidateHwContext", 0) {
         return Status::INVALID_PARAMETER.0;
     }
-    host.invalidate_hw_context(&args).err().unwrap_or(Status::SUCCESS).0
+    let call = || host.invalidate_hw_context(&args).err().unwrap_or(Status::SUCCESS).0;
+    host.between_steps("DxgkCbInvalidateHwContext", call)
 }
 
 fn page_fault(fault: &DmaPageFaulted) -> InterruptData {

@@ -8,6 +8,7 @@ use crate::handles::Root;
 use crate::host::Host;
 use crate::registry::Value;
 use crate::rule::Rule;
+use crate::steps::When;
 use crate::waits::Waited;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
@@ -53,8 +54,15 @@ macro_rules! host_table {
 
         $(unsafe extern "C-unwind" fn $field(at: At $(, $arg: $ty)*) $(-> $ret)? {
             // SAFETY: the table has this pointer, and what it points to outlives the library.
-            let $host = unsafe { &*at };
-            $body
+            let context = unsafe { &*at };
+            context.host.step(stringify!($field), When::Before);
+            let result = {
+                let $host = context;
+                let call = || $body;
+                call()
+            };
+            context.host.step(stringify!($field), When::After);
+            result
         })*
     };
 }
@@ -385,4 +393,5 @@ host_table! {
     os_caps: fn(context) -> u32 {
         context.host.os_caps()
     }
+    atomic: fn(_context) {}
 }
