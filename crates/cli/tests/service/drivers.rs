@@ -2,20 +2,28 @@
 
 use super::{signal, workload};
 use rustix::process::Signal;
+use std::fs::{self, File};
+use std::path::Path;
 use std::process::Command;
 use tidegate_testbed::{ServiceProcess, compile_driver};
 
 /// Serves a driver to two clients at a time, and stops. Returns how the service ended.
 fn serve(sources: &[&str], options: &[&str], flags: &[&str]) -> Option<i32> {
     let folder = tempfile::tempdir().unwrap();
-    let library = folder.path().join("driver.so");
+    serve_in(folder.path(), sources, options, flags)
+}
+
+/// As [`serve`]. The folder then has the service's messages in `messages`.
+fn serve_in(folder: &Path, sources: &[&str], options: &[&str], flags: &[&str]) -> Option<i32> {
+    let library = folder.join("driver.so");
     if !compile_driver(sources, options, &library) {
         return None;
     }
+    let messages = File::create(folder.join("messages")).unwrap();
     let mut service = ServiceProcess::start(|folder| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         command.args(["serve", "--socket"]).arg(folder.join("socket"));
-        command.arg("--driver").arg(&library).args(flags);
+        command.arg("--driver").arg(&library).args(flags).stderr(messages);
         command
     });
     let client = || {
@@ -50,4 +58,24 @@ fn a_served_driver_is_verified() {
     let flags = ["--verify-driver"];
     let Some(end) = serve(&["drivers/packet/packet.c"], &[], &flags) else { return };
     assert_eq!(end, 0);
+}
+
+/// The kernel serves the interrupt whatever the routine returns, so no client notices the mistake.
+#[test]
+fn a_broken_clause_of_a_served_driver_is_logged() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../drivers/packet");
+    let source = fs::read_to_string(folder.join("packet.c")).unwrap();
+    let line = "\n    return ours;\n";
+    assert_eq!(source.matches(line).count(), 1);
+    let edited = place.path().join("edited.c");
+    fs::write(&edited, source.replace(line, "\n    return FALSE;\n")).unwrap();
+    let include = format!("-I{}", folder.display());
+    let serve =
+        |flags: &[&str]| serve_in(place.path(), &[edited.to_str().unwrap()], &[&include], flags);
+    let Some(end) = serve(&[]) else { return };
+    assert_eq!(end, 0, "without the verifier the mistake is not noticed");
+    assert_eq!(serve(&["--verify-driver"]), Some(1));
+    let messages = fs::read_to_string(place.path().join("messages")).unwrap();
+    assert!(messages.contains("packets-claimed"), "{messages}");
 }
