@@ -9,8 +9,9 @@
 //! Rooms, each using those before it: `address` · `error` · `rule` (what the host checks) ·
 //! `steps` (of an exploration) · `objects` · `dpc_queue`, `callers`, `registry`, `waitable` (what
 //! the host keeps) · `host` (what the driver's code uses: levels, locks, memory, registers,
-//! reports) · `stack` (callers and their stacks) · `handles` (keys and objects) · `waits` (events, mutexes, semaphores) · `agents`
-//! (DPCs, timers, threads, work) · `foreign` (all unsafe code: the library, the two tables of
+//! reports) · `stack` (callers and their stacks) · `handles` (keys and objects) · `waits` (events,
+//! mutexes, semaphores) · `agents` (DPCs, timers, threads, work) · `foreign` (all unsafe code: the
+//! library, the two tables of
 //! functions, calls into the driver) · `driver` (the driver's state, loading and ending) · `start`
 //! (start, stop, capabilities) · `memory` (page tables and paging) · `packets` (contexts, packets,
 //! interrupts, recovery) · `patching` (packets with physical addresses) ·

@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn agents_outside_of_the_drivers_code_and_of_the_machine_make_no_steps() {
-        let platform = Platform::virtual_time(StepCosts::default());
+        let platform = Platform::virtual_time(StepCosts::free());
         let steps = Steps::new(vec![1, 0]);
         steps.begin(&platform, "DxgkDdiUnload");
         steps.end();

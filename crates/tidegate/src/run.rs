@@ -292,22 +292,11 @@ pub(crate) fn outcome_in_words(outcome: &RecoveryOutcome) -> String {
     }
 }
 
-/// Runs a workload to its end. Wrong results, deadlocks and GPU faults are problems of the outcome,
-/// not errors.
-pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
-    let workloads = || std::iter::once(&request.workload).chain(&request.beside);
-    let platform = match request.clock {
-        Clock::Wall => Platform::closed_host(),
-        Clock::Virtual => Platform::virtual_time(request.costs.steps.clone()),
-    };
-    let measured = request.kernels || workloads().any(|workload| runner::wants_trace(workload));
-    if request.tracing {
-        platform.enable_tracing();
-    } else if measured {
-        platform.enable_tracing_of_executions();
-    }
-    let engines = runner::required_engines(workloads().map(|workload| &**workload));
-    let mut config = MachineConfig::standard(&platform).with_engines(&engines);
+/// Returns the configuration of the machine of a run.
+fn machine_of(request: &RunRequest, platform: &Platform) -> MachineConfig {
+    let workloads = std::iter::once(&request.workload).chain(&request.beside);
+    let engines = runner::required_engines(workloads.map(|workload| &**workload));
+    let mut config = MachineConfig::standard(platform).with_engines(&engines);
     if request.clock == Clock::Virtual {
         config.gpu.rates = WorkRates {
             byte_ps: cost::WORK.byte_ps,
@@ -321,7 +310,6 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     if let Some(bytes) = request.local_memory_bytes.or(request.workload.local_memory_bytes) {
         config.gpu.local_memory_bytes = bytes;
     }
-    let local_memory_bytes = config.gpu.local_memory_bytes;
     if let Some(model) = request.doorbells {
         config.driver.doorbells = model;
     }
@@ -341,6 +329,25 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     if !request.sleeps_at_ns.is_empty() {
         config.kernel.power = PowerManagement::Managed;
     }
+    config
+}
+
+/// Runs a workload to its end. Wrong results, deadlocks and GPU faults are problems of the outcome,
+/// not errors.
+pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
+    let workloads = || std::iter::once(&request.workload).chain(&request.beside);
+    let platform = match request.clock {
+        Clock::Wall => Platform::closed_host(),
+        Clock::Virtual => Platform::virtual_time(request.costs.steps.clone()),
+    };
+    let measured = request.kernels || workloads().any(|workload| runner::wants_trace(workload));
+    if request.tracing {
+        platform.enable_tracing();
+    } else if measured {
+        platform.enable_tracing_of_executions();
+    }
+    let config = machine_of(request, &platform);
+    let local_memory_bytes = config.gpu.local_memory_bytes;
     let machine = Arc::new(start_machine(&platform, config, request)?);
     let shown = request.frames.then(|| keep_frames(&machine));
     let prepare = |workload: &Arc<Workload>, process_name: String, hangs: Vec<HangAt>| {

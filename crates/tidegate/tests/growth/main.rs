@@ -62,8 +62,8 @@ fn heap_bytes() -> u64 {
     tidegate::platform::os::heap_bytes().expect("a C library that counts the bytes of its heap")
 }
 
-/// Returns the bytes that stay of [`MEASURED`] objects. Those whose end an agent has yet to see are no
-/// growth, and a busy host may have many of them at one measure, so the least of several counts.
+/// Returns the bytes that stay of [`MEASURED`] objects. Those whose end an agent has yet to see are
+/// no growth, and a busy host may have many of them at one measure, so the least of several counts.
 fn least_growth(name: &str, make_and_end: impl Fn()) -> u64 {
     let mut least = u64::MAX;
     for _ in 0..MEASURES {
