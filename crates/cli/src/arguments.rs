@@ -535,20 +535,20 @@ pub(crate) struct Conform {
     #[arg(long, value_name = "SEED", conflicts_with = "seeds")]
     pub(crate) seed: Option<u64>,
     /// Run a driver in C in other orders of its steps (register accesses, functions of the kernel,
-    /// atomics), in a process of its own
+    /// atomics), in a child process
     #[arg(long, conflicts_with_all = ["workload", "seeds", "seed", "faulty", "adapter"])]
     pub(crate) explore: bool,
     /// With --explore: how often an agent is stopped in the driver's code, at most
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3))]
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "explore", value_parser = clap::value_parser!(u32).range(1..=3))]
     pub(crate) switches: u32,
     /// With --explore: the most runs of each situation with interrupts on an agent, and with them
     /// on the engines
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, requires = "explore", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) schedules: u64,
-    /// Repeat one order that --explore has printed, in this process
+    /// Repeat one order that --explore has printed, without a child process
     #[arg(long, value_name = "LINE", conflicts_with_all = ["explore", "workload", "situation", "seeds", "seed", "faulty", "adapter"])]
     pub(crate) schedule: Option<String>,
-    /// Run the orders that standard input names; the process of --explore
+    /// Run the orders that standard input names; the child process of --explore
     #[arg(long, hide = true)]
     pub(crate) run_schedules: bool,
     /// Put a mistake in front of the driver that breaks this clause

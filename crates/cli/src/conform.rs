@@ -30,7 +30,7 @@ pub(crate) fn command(arguments: &arguments::Conform, outputs: &Outputs) -> Resu
     };
     let report = match path.as_os_str() == REFERENCE {
         true if arguments.explore || arguments.schedule.is_some() || arguments.run_schedules => {
-            return Err(BadInput("the steps of drivers in C are explored only".to_owned()));
+            return Err(BadInput("--explore and --schedule need a driver in C".to_owned()));
         }
         true => {
             let adapter = arguments.adapter.map(|adapter| adapter.0);

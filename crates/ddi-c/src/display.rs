@@ -22,6 +22,8 @@ use tidegate_wddm_abi::miniport;
 
 /// Flips whose addresses are kept. A vertical sync reports one of the last two.
 const KEPT_FLIPS: usize = 8;
+/// The most surfaces that have an allocation of the driver.
+const MOST_PRIMARIES: usize = 1024;
 
 impl CDriver {
     fn flip(&self, level: &Dirql<'_>, args: &SetVidPnSourceAddress) -> Result<(), Status> {
@@ -84,8 +86,15 @@ impl Host {
 impl PrimaryDdi for CDriver {
     fn create_primary(&self, _level: &Passive, surface: Surface) -> Result<(), Status> {
         let words = encode_surface(&surface);
-        if self.objects.lock().primaries.contains_key(&words) {
-            return Ok(());
+        {
+            let objects = self.objects.lock();
+            if objects.primaries.contains_key(&words) {
+                return Ok(());
+            }
+            // A client chooses the surface, and its allocation lives as long as the adapter.
+            if objects.primaries.len() >= MOST_PRIMARIES {
+                return Err(Status::NO_MEMORY);
+            }
         }
         let allocation = self.add_allocation(words.0, words.1)?;
         let kept = *self.objects.lock().primaries.entry(words).or_insert(allocation);

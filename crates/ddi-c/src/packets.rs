@@ -6,6 +6,7 @@ use crate::CDriver;
 use crate::address::address_of_first;
 use crate::foreign::place;
 use crate::objects::{BufferSizes, Context, Process};
+use crate::rule::Rule;
 use std::sync::Arc;
 use tidegate_ddi::memory::{PageTableShape, PagingOperation, Segment, UpdatePageTable};
 use tidegate_ddi::queue::{CreateContext, CreateDevice, SetRootPageTable, SubmitCommandVirtual};
@@ -22,6 +23,10 @@ use tidegate_wddm_abi::miniport::{self, CreateContextFlags};
 
 /// The number of the system process's address space.
 const SYSTEM_PROCESS: u32 = 0;
+/// The largest DMA buffer, and the largest private data of one.
+const MOST_BUFFER_BYTES: u32 = 16 << 20;
+/// The largest patch list of a DMA buffer.
+const MOST_PATCH_LOCATIONS: u32 = 1 << 16;
 /// Bytes for the driver's description of a recovery.
 const DEBUG_BYTES: usize = 4096;
 
@@ -109,11 +114,26 @@ impl CDriver {
             paging_companion_node_id: 0,
         };
         self.call("DxgkDdiCreateContext", |e| e.create_context(args.device.0, &mut c))?;
+        let bounded = |size: u32, most: u32, what: &str| {
+            if size > most {
+                let what = format!("{what} of a context is {size}: at most {most}");
+                self.host().violation(Rule::Answer, what);
+            }
+            size.min(most)
+        };
         let sizes = BufferSizes {
-            dma_buffer_bytes: c.dma_buffer_size,
-            private_data_bytes: c.dma_buffer_private_data_size,
+            dma_buffer_bytes: bounded(c.dma_buffer_size, MOST_BUFFER_BYTES, "DmaBufferSize"),
+            private_data_bytes: bounded(
+                c.dma_buffer_private_data_size,
+                MOST_BUFFER_BYTES,
+                "DmaBufferPrivateDataSize",
+            ),
             allocations: c.allocation_list_size,
-            patch_locations: c.patch_location_list_size,
+            patch_locations: bounded(
+                c.patch_location_list_size,
+                MOST_PATCH_LOCATIONS,
+                "PatchLocationListSize",
+            ),
         };
         Ok(self.keep_context(args, c.context, sizes))
     }

@@ -7,7 +7,7 @@
 //!   allocations that the list names, in the kernel's order. The driver has opened none of them, so
 //!   hDeviceSpecificAllocation is 0.
 //! - The passes of a command buffer that does not fit (MultipassOffset) are joined to one DMA
-//!   buffer, with the private data of the first pass.
+//!   buffer. They have one private data, which is that of the last pass.
 
 use crate::CDriver;
 use crate::address::{address_of_first, address_of_shared};
@@ -208,7 +208,8 @@ impl CDriver {
                 });
             match status {
                 Ok(()) => break,
-                Err(Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER) if c.multipass_offset > pass => {}
+                Err(Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER)
+                    if pass < c.multipass_offset && c.multipass_offset < c.command_length => {}
                 Err(status) => return Err(status),
             }
         }

@@ -354,7 +354,7 @@ impl CDriver {
         };
         let bytes = size_of::<QuerySegmentOut4>() as u32;
         self.need(QUERYSEGMENT4, NO_INPUT, &mut out, bytes)?;
-        let count = out.segments.min(MOST_SEGMENTS) as usize;
+        let count = self.segment_count(out.segments)?;
         let mut descriptors = vec![no_segment(); count];
         out.segment_descriptor = address_of_first(&mut descriptors);
         self.need(QUERYSEGMENT4, NO_INPUT, &mut out, bytes)?;
@@ -388,6 +388,16 @@ impl CDriver {
         Ok((segments, addresses))
     }
 
+    /// Checks the number of segments before the driver fills in as many descriptors.
+    fn segment_count(&self, count: u32) -> Result<usize, Status> {
+        if count > MOST_SEGMENTS {
+            let what = format!("{count} segments: there are at most {MOST_SEGMENTS}");
+            self.host().violation(Rule::Answer, what);
+            return Err(Status::INVALID_PARAMETER);
+        }
+        Ok(count as usize)
+    }
+
     /// QUERYSEGMENT3, as [`CDriver::segments`]. One segment is system memory at the addresses that
     /// the device uses: DMA buffers are in it, and allocations that are not in local memory.
     fn physical_segments(&self) -> Result<(Vec<Segment>, SegmentAddresses), Status> {
@@ -400,7 +410,7 @@ impl CDriver {
         };
         let bytes = size_of::<QuerySegmentOut3>() as u32;
         self.need(QUERYSEGMENT3, NO_INPUT, &mut out, bytes)?;
-        let mut descriptors = vec![no_physical_segment(); out.segments.min(MOST_SEGMENTS) as usize];
+        let mut descriptors = vec![no_physical_segment(); self.segment_count(out.segments)?];
         out.segment_descriptor = address_of_first(&mut descriptors);
         self.need(QUERYSEGMENT3, NO_INPUT, &mut out, bytes)?;
         let device = &self.host().device;

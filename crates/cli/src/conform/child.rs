@@ -20,6 +20,8 @@ use tidegate_conform::Verdict;
 const MOST_CPU_SECONDS: u64 = 10;
 /// What an answer begins with. A driver may print lines, too.
 const ANSWER: &str = "tidegate-run ";
+/// What the reason begins with why a run is not possible.
+const REFUSED: &str = "tidegate-no-run ";
 
 /// A failed check.
 #[derive(Serialize, Deserialize)]
@@ -84,14 +86,17 @@ impl Child {
         let line = order.line(None);
         // A process that has ended is found when its answer is read.
         let _ = writeln!(self.input, "{line}").and_then(|()| self.input.flush());
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         loop {
-            text.clear();
-            let bytes = self.output.read_line(&mut text).map_err(|error| pipe(&error))?;
-            if bytes == 0 {
+            bytes.clear();
+            if self.output.read_until(b'\n', &mut bytes).map_err(|error| pipe(&error))? == 0 {
                 return self.end();
             }
+            let text = String::from_utf8_lossy(&bytes);
             // A driver's text may lack its end of line.
+            if let Some((_, reason)) = text.split_once(REFUSED) {
+                return Err(BadInput(reason.trim_end().to_owned()));
+            }
             let Some((_, answer)) = text.split_once(ANSWER) else { continue };
             let answer = serde_json::from_str(answer);
             return answer.map(Ran::Answer).map_err(|error| BadInput(error.to_string()));
@@ -134,11 +139,15 @@ pub(super) fn serve(driver: &Driver) -> Result<End, BadInput> {
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     for line in stdin().lock().lines() {
         let line = line.map_err(|error| pipe(&error))?;
-        let (order, _) = Order::parse(&line)?;
-        limit_cpu();
-        let answer = run(driver, &order)?;
-        let answer = serde_json::to_string(&answer).map_err(|error| BadInput(error.to_string()))?;
-        outln!("\n{ANSWER}{answer}");
+        let answer = Order::parse(&line).and_then(|(order, _)| {
+            limit_cpu();
+            let answer = run(driver, &order)?;
+            serde_json::to_string(&answer).map_err(|error| BadInput(error.to_string()))
+        });
+        match answer {
+            Ok(answer) => outln!("\n{ANSWER}{answer}"),
+            Err(BadInput(reason)) => outln!("\n{REFUSED}{}", reason.replace('\n', " ")),
+        }
     }
     Ok(End::Right)
 }

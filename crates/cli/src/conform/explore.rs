@@ -24,7 +24,8 @@ const PROCESS: Words = Words {
 pub(super) fn explore(arguments: &Conform, driver: &str) -> Result<Report, BadInput> {
     let has_family =
         |words: &Words| arguments.family.is_empty() || arguments.family.contains(&words.family);
-    let rows = all_clauses().chain([PROCESS]).filter(has_family);
+    // A process that ends is told whatever was chosen.
+    let rows = all_clauses().filter(has_family).chain([PROCESS]);
     let rows = rows.map(|clause| Row {
         clause,
         checks: 0,

@@ -18,7 +18,7 @@ pub(super) struct Order {
 /// The word after a situation whose interrupts run on the engines.
 const INLINE: &str = "inline";
 
-/// The most steps of a run. A line with more is refused.
+/// The most steps of a run that a line can name.
 const MOST_STEPS: u64 = 4_000_000;
 
 impl Order {

@@ -1,7 +1,7 @@
 //! The search of `conform --explore`: at which steps of the driver's code agents are stopped.
 //!
-//! Order: few switches first, and places of the code at which no run has stopped an agent before
-//! places that were tried. A second switch comes while the first agent is stopped, at a step of
+//! Order: the number of switches, plus the number of earlier runs that stopped agents at the same
+//! places of the code. A second switch comes while the first agent is stopped, at a step of
 //! another agent, and lets the first one go on.
 
 use std::cmp::Reverse;

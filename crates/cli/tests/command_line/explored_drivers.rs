@@ -105,6 +105,14 @@ fn a_crash_of_the_driver_is_a_finding() {
     let found = text(&ended(&place, 1, line));
     holds(&found, &["code-process: ", "ended by signal 11", "in 'packets'", "in 'memory'"]);
     holds(again(&found), &["--schedule packets/sc/bounded-0:"]);
+    // Whatever families are chosen.
+    let found = text(&ended(&place, 1, "conform driver.so --explore --family display"));
+    holds(&found, &["code-process: ", "ended by signal 11"]);
+}
+
+#[test]
+fn a_driver_that_cannot_be_loaded_breaks_no_clause() {
+    refused(&["conform", "./no-driver.so", "--explore"], &["no-driver.so"]);
 }
 
 #[test]
@@ -118,5 +126,6 @@ fn an_order_of_another_driver_is_refused() {
     let line = ["conform", driver, "--schedule", "packets/sc/bounded-1:9A-1"];
     refused(&line, &["the driver makes other steps than when it was printed"]);
     refused(&["conform", driver, "--schedule", "packets"], &["is not a schedule"]);
-    refused(&["conform", "reference", "--explore"], &["steps of drivers in C are explored only"]);
+    refused(&["conform", driver, "--switches", "1"], &["--explore"]);
+    refused(&["conform", "reference", "--explore"], &["need a driver in C"]);
 }

@@ -5,8 +5,8 @@
 //! goes to a work item or, as a finding, to the timer's agent. The device keeps its power until the
 //! DPC ends.
 //!
-//! Entry points: [`take_reported`] (DxgkCbNotifyDpc), [`serve_reports`], [`flush`],
-//! [`take_overdue`].
+//! Entry points: [`take_reported`] (DxgkCbNotifyDpc), [`deferred_routine`], [`run_soon`], and the
+//! port of reports.
 
 use super::interrupts::Interrupts;
 use super::isr::record;
@@ -103,14 +103,14 @@ fn take_overdue(interrupts: &Arc<Interrupts>, level: &Passive) {
 }
 
 /// Takes the reports that the deferred routine left, if the driver was found to lose some before.
-/// A wait for each of them would hold up all processes.
+/// A wait for each of them would hold up all processes. `before` is the number of routines that had
+/// begun before this one: a report of a later time is not its to take.
 // spec: PRE-170
-fn take_left(interrupts: &Arc<Interrupts>, level: Irql<'_>) {
+fn take_left(interrupts: &Arc<Interrupts>, level: Irql<'_>, before: u64) {
     if interrupts.port.stats.get(Count::missed_dpcs) == 0 {
         return;
     }
-    let started = interrupts.port.stats.get(Count::dpcs);
-    if let Some((at, dpcs)) = interrupts.dpc.pending_since().filter(|(_, dpcs)| *dpcs < started) {
+    if let Some((at, dpcs)) = interrupts.dpc.pending_since().filter(|(_, dpcs)| *dpcs <= before) {
         take_missed(interrupts, level, at, dpcs);
     }
 }
@@ -130,7 +130,7 @@ fn take_missed(interrupts: &Arc<Interrupts>, level: Irql<'_>, at: CpuTime, dpcs:
 }
 
 /// Takes all pending reports, also those for which the driver has queued no DPC yet and those that
-/// its DPC routine left: what follows counts them as taken.
+/// its DPC routine left. An agent that has begun to take reports may end after this.
 fn flush(interrupts: &Arc<Interrupts>, level: &Passive) {
     while take_wanted(interrupts) {
         if !run_dpc(interrupts) {
@@ -181,11 +181,12 @@ fn run_dpc(interrupts: &Arc<Interrupts>) -> bool {
 
 /// Runs the DPC at the caller's level.
 fn call_dpc_routine(interrupts: &Arc<Interrupts>) {
+    let before = interrupts.port.stats.get(Count::dpcs);
     interrupts.port.count(Count::dpcs);
     let start_ns = interrupts.port.platform.stamp_ns();
     let level = Dispatch::enter();
     interrupts.port.driver_as_it_is().dpc_routine(&level);
-    at_its_level(&level, |level| take_left(interrupts, level));
+    at_its_level(&level, |level| take_left(interrupts, level, before));
     record(&interrupts.port, Kind::Dpc, start_ns);
 }
 

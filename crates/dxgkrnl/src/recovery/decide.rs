@@ -117,6 +117,12 @@ pub(super) fn engine_action(cause: &TimeoutCause, has_packets: bool) -> EngineAc
     }
 }
 
+/// Returns whether the driver reports this once, so that it must end with this recovery. Other
+/// timeouts are found again while they last.
+pub(super) fn is_told_once(cause: &TimeoutCause) -> bool {
+    matches!(cause, TimeoutCause::EngineFaulted { .. } | TimeoutCause::EngineReportedHung { .. })
+}
+
 /// Returns whether the timeout of an engine ends with a reset of the engine.
 pub(super) fn resets_engine(cause: &TimeoutCause) -> bool {
     !matches!(cause, TimeoutCause::WorkNotServed { .. })

@@ -16,6 +16,7 @@ use crate::object::RecoveryPort;
 use crate::object::RefusedCommands;
 use crate::object::context::Context;
 use crate::object::device::Device;
+use crate::object::hw_queue::HwQueue;
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_calls::{DeviceErrorReason, DeviceState, Status, TdrTest};
@@ -134,7 +135,22 @@ fn recover_engine(
             Ok(())
         }
         EngineAction::ResetPackets => {
-            engine_reset::carry_out(recovery, level, engine, engine_reset::Work::Packets, report)
+            let is_told_once = decide::is_told_once(cause);
+            let packets = engine_reset::Work::Packets;
+            let done = engine_reset::carry_out(recovery, level, engine, packets, report);
+            // The packets were not at fault, and detection does not find this again.
+            let of_engine = |queue: &HwQueue| queue.engine() == engine;
+            if is_told_once
+                && done.is_ok()
+                && report.outcome == RecoveryOutcome::NothingLeft
+                && !recovery.objects.hw_queues_of(of_engine).is_empty()
+            {
+                recovery.objects.sched.stop_engine(level, engine);
+                let work = engine_reset::Work::HwQueues(suspects);
+                engine_reset::carry_out(recovery, level, engine, work, report)
+            } else {
+                done
+            }
         }
         EngineAction::ResetHwQueues => {
             let work = engine_reset::Work::HwQueues(suspects);

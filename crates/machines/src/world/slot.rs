@@ -148,8 +148,6 @@ pub(super) struct AgentState {
     pub(super) own_changes: u64,
     /// How often others had changed memory when it last polled.
     pub(super) polled_changes: u64,
-    /// Whether it has panicked because the run was too long.
-    pub(super) is_over_limit: bool,
 }
 
 impl AgentState {

@@ -343,3 +343,16 @@ fn the_first_operation_of_the_pager_ends_on_an_adapter_that_stops() {
          process a0 doomed; thread p0",
     );
 }
+
+#[test]
+fn a_fault_beside_a_packet_that_completes_meanwhile_still_resets_the_engine() {
+    assert_holds(
+        "swarm/virtual | costs low; \
+         adapter faults-name-engine managed-power=1 lazy-context-switch=1 history-peaks=0; \
+         process a0 doomed; thread p0; t0 queue q0 api user copy normal; \
+         t0 fence f1 api native private 1099511627775; \
+         t0 pulse-queue q0 f1 1099511627783 1099511627775; \
+         t0 pulse-queue q0 f1 1099511627782 1099511627775; \
+         t0 pulse-queue q0 f1 1099511627781 1099511627776",
+    );
+}

@@ -64,12 +64,10 @@ impl Process {
         desc: FlipDesc,
     ) -> Result<Box<dyn SignalAction>, Status> {
         let display = self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?;
-        let surface = desc.surface;
-        let flip = display.begin_flip(level.into(), device, desc)?;
         let driver = self.objects.port.driver(level);
         if driver.has(EntryGroup::Primaries) {
-            driver.create_primary(level, surface)?;
+            driver.create_primary(level, desc.surface)?;
         }
-        Ok(flip)
+        display.begin_flip(level.into(), device, desc)
     }
 }

@@ -39,10 +39,10 @@ impl Process {
             (end <= of.bytes).then_some((of, offset))
         });
         let (allocation, offset) = source.ok_or(Status::INVALID_PARAMETER)?;
-        let mut bytes = vec![0; commands.bytes as usize];
-        if bytes.is_empty() || bytes.len() > MAX_RENDER_BYTES {
+        if commands.bytes == 0 || commands.bytes as usize > MAX_RENDER_BYTES {
             return Err(Status::INVALID_PARAMETER);
         }
+        let mut bytes = vec![0; commands.bytes as usize];
         let read = match &allocation.memory {
             AllocationMemory::Bulk(bulk) => bulk.read(offset, &mut bytes).is_ok(),
             AllocationMemory::Window(window) => window.read(offset, &mut bytes).is_ok(),
@@ -57,7 +57,8 @@ impl Process {
         rendered.map_err(|error| match error {
             // On a GPU with page tables such commands fault, and the device is lost.
             RenderError::Refused(Status::INVALID_PARAMETER) => {
-                let reason = "the driver refused commands that reach beyond allocations";
+                let reason = "the driver refused its commands as invalid: they may reach beyond \
+                              allocations, or be of a kind that packets do not have";
                 let error = RenderError::Split { offset: 0, reason: reason.to_owned() };
                 self.refused(level, context, error)
             }

@@ -19,7 +19,7 @@ pub(super) mod step_log;
 use crate::cells::{BulkCells, OwnedPage, Owner, PageCells, WordRef};
 use crate::explorer::{AgentIx, Agents, Choice, MemoryModel, Object, OpKind, Point, Site};
 use crate::fiber;
-use crate::thread::check_step;
+use crate::thread::{check_step, is_panicking};
 use crate::wait::WaitEnd;
 use crate::world::exploration::{Explored, NextStep};
 use crate::world::hash::{bytes_hash, mix, word_hash};
@@ -384,7 +384,7 @@ impl World {
         self.agent_state(me).pending = Some((op, object));
         if self.steps >= STEP_LIMIT {
             // Its destructors take their steps at once: a second panic would end the process.
-            if std::mem::replace(&mut self.agent_state(me).is_over_limit, true) {
+            if is_panicking() {
                 return true;
             }
             panic!("more than {STEP_LIMIT} steps: some loop polls without sleeping or yielding");
