@@ -153,8 +153,8 @@ counters! {
     /// Fences whose waiters were satisfied and that no interrupt named: the periodic check released
     /// them.
     missed_interrupts,
-    /// Times that the kernel took interrupt reports for which the driver queued no DPC, or which its
-    /// DPC had left.
+    /// Times that the kernel took interrupt reports for which no DPC was queued, or which the DPC
+    /// had left.
     missed_dpcs,
     /// Command buffers given to kernel-mode hardware queues.
     hw_queue_commands,
