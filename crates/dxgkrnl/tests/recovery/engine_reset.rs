@@ -427,3 +427,32 @@ fn an_engine_reset_after_an_adapter_reset_returns_the_last_submitted_packet() {
         assert_eq!(w.machine.adapter().bug_checks(), []);
     });
 }
+
+/// The work of a lost device keeps the timer's agent for four seconds, as a host without a processor
+/// does.
+// spec: PRE-169
+#[test]
+fn an_engine_has_its_whole_delay_again_when_the_timer_ran_late() {
+    let platform = Platform::virtual_time(StepCosts::free());
+    let clock = platform.clone();
+    let overrides = Overrides::default().suspend_context(move |inner, level, context, fence| {
+        clock.sleep_until(clock.now().after(4 * S));
+        inner.suspend_context(level, context, fence)
+    });
+    setup(|_| ()).on(platform).overriding(overrides).start().run(|w| {
+        let (n, faulty) = (w.client("innocent"), w.client("faulty"));
+        w.submit_packet(w.context(0), &[Command::Hang]);
+        let done = n.native(0);
+        n.on(n.context(0)).run(&[Command::Timed { ns: 1000 }]).signal(&done, 1);
+        w.pass(S / 10);
+        let queue = faulty.hw_queue_on(1);
+        faulty.submit(&queue, 1, &[store(1 << 46, 1)]);
+        n.wait(done.handle, 1).unwrap();
+        assert_eq!(
+            w.platform.now().0 / (S / 10),
+            61,
+            "late until 4.1 s, and the delay from then on"
+        );
+        assert_eq!(w.adapter().recoveries().len(), 1);
+    });
+}
