@@ -428,8 +428,8 @@ fn an_engine_reset_after_an_adapter_reset_returns_the_last_submitted_packet() {
     });
 }
 
-/// The work of a lost device keeps the timer's agent for four seconds, as a host without a processor
-/// does.
+/// The work of a lost device keeps the timer's agent for four seconds, as a host does that has no
+/// processor for it.
 // spec: PRE-169
 #[test]
 fn an_engine_has_its_whole_delay_again_when_the_timer_ran_late() {
@@ -448,11 +448,8 @@ fn an_engine_has_its_whole_delay_again_when_the_timer_ran_late() {
         let queue = faulty.hw_queue_on(1);
         faulty.submit(&queue, 1, &[store(1 << 46, 1)]);
         n.wait(done.handle, 1).unwrap();
-        assert_eq!(
-            w.platform.now().0 / (S / 10),
-            61,
-            "late until 4.1 s, and the delay from then on"
-        );
+        // It is late until 4.1 s, and has the delay from then on.
+        assert_eq!(w.platform.now().0 / (S / 10), 61);
         assert_eq!(w.adapter().recoveries().len(), 1);
     });
 }
