@@ -7,7 +7,7 @@
 //!   allocations that the list names, in the kernel's order. The driver has opened none of them, so
 //!   hDeviceSpecificAllocation is 0.
 //! - The passes of a command buffer that does not fit (MultipassOffset) are joined to one DMA
-//!   buffer. They have one private data, which is that of the last pass.
+//!   buffer. They share one private data, and the last pass writes it last.
 
 use crate::CDriver;
 use crate::address::{address_of_first, address_of_shared};

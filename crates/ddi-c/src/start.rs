@@ -358,34 +358,43 @@ impl CDriver {
         let mut descriptors = vec![no_segment(); count];
         out.segment_descriptor = address_of_first(&mut descriptors);
         self.need(QUERYSEGMENT4, NO_INPUT, &mut out, bytes)?;
+        let stated = descriptors.iter().map(|of| (of.flags, of.base_address, of.size));
+        Ok(self.accept_segments(stated, SegmentFlags::APERTURE, |number| {
+            format!("segment {number} is a memory segment: the device has one local memory")
+        }))
+    }
+
+    /// Takes the flags, the BaseAddress and the Size of each segment. Those with the flag `system`
+    /// are system memory, and the first memory segment is the device's local memory. Any other one
+    /// is a violation in the words of `refusal`, which gets the segment's number.
+    fn accept_segments(
+        &self,
+        stated: impl Iterator<Item = (u32, u64, u64)>,
+        system: SegmentFlags,
+        refusal: impl Fn(u32) -> String,
+    ) -> (Vec<Segment>, SegmentAddresses) {
         let device = &self.host().device;
         let local_base = device.read_register(Register::LOCAL_MEMORY_BASE);
         let mut addresses = SegmentAddresses { local_base, ..SegmentAddresses::default() };
         let mut segments = Vec::new();
-        for (descriptor, number) in descriptors.iter().zip(1_u32..) {
-            let flags = SegmentFlags::from_bits_truncate(descriptor.flags);
+        for ((flags, base_address, bytes), number) in stated.zip(1_u32..) {
+            let flags = SegmentFlags::from_bits_truncate(flags);
+            let place = (number, base_address);
             match device.local_memory(0) {
-                _ if flags.contains(SegmentFlags::APERTURE) => {
-                    addresses.system = (number, descriptor.base_address);
-                }
-                Some(memory) if segments.is_empty() => {
-                    addresses.local = (number, descriptor.base_address);
+                _ if flags.contains(system) => addresses.system = place,
+                Some(memory) if segments.is_empty() && !flags.contains(SegmentFlags::APERTURE) => {
+                    addresses.local = place;
                     segments.push(Segment {
                         memory: memory.clone(),
                         physical_adapter: 0,
                         cpu_visible: flags.contains(SegmentFlags::CPU_VISIBLE),
-                        bytes: descriptor.size.min(device.local_memory_bytes()),
+                        bytes: bytes.min(device.local_memory_bytes()),
                     });
                 }
-                _ => self.host().violation(
-                    Rule::Answer,
-                    format!(
-                        "segment {number} is a memory segment: the device has one local memory"
-                    ),
-                ),
+                _ => self.host().violation(Rule::Answer, refusal(number)),
             }
         }
-        Ok((segments, addresses))
+        (segments, addresses)
     }
 
     /// Checks the number of segments before the driver fills in as many descriptors.
@@ -413,35 +422,14 @@ impl CDriver {
         let mut descriptors = vec![no_physical_segment(); self.segment_count(out.segments)?];
         out.segment_descriptor = address_of_first(&mut descriptors);
         self.need(QUERYSEGMENT3, NO_INPUT, &mut out, bytes)?;
-        let device = &self.host().device;
-        let local_base = device.read_register(Register::LOCAL_MEMORY_BASE);
-        let mut addresses = SegmentAddresses { local_base, ..SegmentAddresses::default() };
-        let mut segments = Vec::new();
-        for (descriptor, number) in descriptors.iter().zip(1_u32..) {
-            let flags = SegmentFlags::from_bits_truncate(descriptor.flags);
-            let place = (number, descriptor.base_address);
-            match device.local_memory(0) {
-                _ if flags.contains(SegmentFlags::POPULATED_FROM_SYSTEM_MEMORY) => {
-                    addresses.system = place;
-                }
-                Some(memory) if segments.is_empty() && !flags.contains(SegmentFlags::APERTURE) => {
-                    addresses.local = place;
-                    segments.push(Segment {
-                        memory: memory.clone(),
-                        physical_adapter: 0,
-                        cpu_visible: flags.contains(SegmentFlags::CPU_VISIBLE),
-                        bytes: descriptor.size.min(device.local_memory_bytes()),
-                    });
-                }
-                _ => self.host().violation(
-                    Rule::Answer,
-                    format!(
-                        "segment {number}: aperture segments are not mapped, and the device has \
-                         one local memory"
-                    ),
-                ),
-            }
-        }
+        let stated = descriptors.iter().map(|of| (of.flags, of.base_address, of.size));
+        let populated = SegmentFlags::POPULATED_FROM_SYSTEM_MEMORY;
+        let (segments, addresses) = self.accept_segments(stated, populated, |number| {
+            format!(
+                "segment {number}: aperture segments are not mapped, and the device has one local \
+                 memory"
+            )
+        });
         if addresses.system.0 == 0 {
             self.host().violation(
                 Rule::Answer,

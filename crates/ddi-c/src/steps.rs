@@ -136,7 +136,7 @@ impl Steps {
     }
 }
 
-/// Functions of the host that are steps. A function that only names, checks or counts is none.
+/// Functions of the host that are steps. One that only names, checks or counts is not a step.
 const BEFORE: &[&str] = &[
     "acquire_lock",
     "try_lock",

@@ -64,8 +64,8 @@ struct Exploration<'a> {
 }
 
 impl Exploration<'_> {
-    /// Explores one situation, up to the first run in which a clause is broken. Returns whether
-    /// there is none.
+    /// Explores one situation, up to the first run that breaks a clause. Returns whether every run
+    /// kept all clauses.
     fn situation(&mut self, name: &str, is_inline: bool) -> Result<bool, BadInput> {
         let mut search = Search::new(self.arguments.switches);
         let (mut runs, mut is_kept) = (0, true);
@@ -108,7 +108,7 @@ impl Exploration<'_> {
         Ok(is_kept)
     }
 
-    /// Runs one order in the process, which is started if there is none.
+    /// Runs one order in the child process, which is started if it does not run.
     fn run(&mut self, order: &Order) -> Result<Ran, BadInput> {
         let mut child = match self.child.take() {
             Some(child) => child,
