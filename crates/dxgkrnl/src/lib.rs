@@ -5,8 +5,8 @@
 //! `recovery`, `power`, `interrupt`, `display`, `suspension` (the published protocols) · `object`
 //! (processes, devices, contexts, queues, doorbells, the D3DKMT calls) · `scheduling` (carries out
 //! what VidSch decides) · `fence` · `memory` (carries out what VidMm decides) · `driver` (the
-//! driver as the kernel may call it) · `config`, `stats`, `timer`, `registry`, `port` (the way to
-//! an upper room), `error`.
+//! driver as the kernel may call it) · `config`, `stats`, `timer`, `wait_limit`, `registry`, `port`
+//! (the way to an upper room), `error`.
 //!
 //! Locks are ordered by `lock_order`. Guards of policy state (`Mutex::lock`) are never held over a
 //! DDI call, a callback or a wake: decide, drop, call, take, apply.
@@ -37,6 +37,7 @@ mod suspension;
 mod tests;
 mod timer;
 mod wait_classes;
+mod wait_limit;
 
 pub use adapter::{Adapter, EngineWait};
 pub use config::{

@@ -16,6 +16,7 @@ use crate::fence::instance;
 use crate::interrupt::Interrupts;
 use crate::object::Objects;
 use crate::recovery::{Recovery, lose_device};
+use crate::wait_limit::WaitLimit;
 use std::sync::Arc;
 use tidegate_calls::DeviceState;
 use tidegate_ddi::Passive;
@@ -129,8 +130,8 @@ impl Removal {
         port.timer.drop_work();
         let emptied = port.platform.event(true);
         if await_empty(&emptied) {
-            let deadline = port.platform.now().after(port.config.tdr.ddi_delay_ns);
-            emptied.wait_for(Some(deadline), &format!("the last {table} of a removed adapter"));
+            let mut limit = WaitLimit::new(&port.platform, port.config.tdr.ddi_delay_ns);
+            limit.wait(&emptied, &format!("the last {table} of a removed adapter"));
         }
     }
 }

@@ -8,14 +8,16 @@
 //! publishes the earliest and sleeps until then. A deadline armed in between was either read in
 //! step 2, or its caller reads the word of step 1 and wakes the agent.
 //!
-//! An agent that wakes long after its deadline shows that the process had no processor: it was
-//! stopped, or its host was. The engines had none either, so the watches count their times anew.
+//! While a deadline is armed, the agent reads the clock every eighth of TdrDelay. A gap of more
+//! than two eighths shows that the process had no processor: it was stopped, or its host was. The
+//! engines had none either, so the watches leave the gap out, all but an eighth. Then the agent
+//! sleeps for half an eighth, in which the engines and DPCs run, before it looks for deadlines.
 //!
 //! Entry point: [`start`], with the watches of the adapter.
 
 use crate::driver::DriverPort;
 use crate::error::BugCheck;
-use crate::timer::{Watch, is_late};
+use crate::timer::Watch;
 use std::sync::{Arc, Weak};
 use tidegate_ddi::Passive;
 use tidegate_platform::{Agent, CpuTime, Turn};
@@ -50,20 +52,47 @@ struct TimerAgent {
     port: Weak<DriverPort>,
     watches: Watches,
     repeats: Repeats,
-    sleep: Sleep,
+    pulse: Pulse,
 }
 
-/// The deadline that the last turn has waited for.
-#[derive(Default)]
-struct Sleep(Option<CpuTime>);
+/// Readings of the clock while a deadline is armed.
+struct Pulse {
+    /// The most time between two readings.
+    beat_ns: u64,
+    /// `None` while no deadline is armed.
+    last: Option<CpuTime>,
+    /// The last reading was after a gap.
+    after_gap: bool,
+}
 
-impl Sleep {
-    /// Returns whether the wait for this deadline has ended, and so late that the process had no
-    /// processor meanwhile. A wait ends once.
-    fn ended_late(&mut self, deadline: CpuTime, now: CpuTime, timeout_ns: u64) -> bool {
-        // spec: PRE-169
-        let has_slept = self.0.take() == Some(deadline);
-        has_slept && is_late(deadline, now, timeout_ns)
+/// What a reading of the clock shows.
+#[derive(Debug, PartialEq, Eq)]
+enum Reading {
+    /// Deadlines are armed since this time at the earliest.
+    First(CpuTime),
+    OnTime,
+    /// The time for which the process had no processor, in nanoseconds. `is_first`: the reading
+    /// before was on time.
+    Gap {
+        ns: u64,
+        is_first: bool,
+    },
+}
+
+impl Pulse {
+    fn new(timeout_ns: u64) -> Pulse {
+        Pulse { beat_ns: (timeout_ns / 8).max(1), last: None, after_gap: false }
+    }
+
+    // spec: PRE-169
+    fn read(&mut self, now: CpuTime) -> Reading {
+        let Some(last) = self.last.replace(now) else {
+            self.after_gap = false;
+            return Reading::First(CpuTime(now.0.saturating_sub(self.beat_ns)));
+        };
+        let ns = now.since(last).saturating_sub(self.beat_ns);
+        let is_first = !std::mem::replace(&mut self.after_gap, ns > self.beat_ns);
+        if self.after_gap { Reading::Gap { ns, is_first } } else { Reading::OnTime }
     }
 }
 
@@ -83,18 +112,32 @@ impl Agent for TimerAgent {
         // 2.
         let Watches { strict, background } = &self.watches;
         let (strict, background) = (earliest(strict), earliest(background));
+        if strict.is_none() {
+            self.pulse.last = None;
+        }
         let Some((deadline, watch)) =
             strict.into_iter().chain(background).min_by_key(|(deadline, _)| *deadline)
         else {
             return Turn::Park;
         };
         let now = port.platform.now();
-        if deadline <= now {
-            if self.sleep.ended_late(deadline, now, port.config.tdr.delay_ns) {
-                self.watches.strict.iter().for_each(|watch| watch.count_anew(now));
-                return Turn::Again;
+        if strict.is_some() {
+            match self.pulse.read(now) {
+                Reading::First(from) => {
+                    self.watches.strict.iter().for_each(|watch| watch.count_from(from));
+                }
+                Reading::OnTime => {}
+                Reading::Gap { ns, is_first } => {
+                    self.watches.strict.iter().for_each(|watch| watch.leave_out(ns, now));
+                    if is_first {
+                        return Turn::Until(now.after(self.pulse.beat_ns / 2));
+                    }
+                    return Turn::Again;
+                }
             }
-            let changed = watch.run(level);
+        }
+        if deadline <= now {
+            let changed = watch.run(level, now);
             if self.repeats.is_stuck(watch.name(), deadline, changed) {
                 let (watch, deadline_ns) = (watch.name(), deadline.0);
                 port.bug_check(level, BugCheck::TimerStuck { watch, deadline_ns });
@@ -102,13 +145,11 @@ impl Agent for TimerAgent {
             return Turn::Again;
         }
         self.repeats = Repeats::default();
-        self.sleep = Sleep::default();
         // 3.
         match strict {
             Some((until, _)) => {
                 port.timer.sleep_until(until.0);
-                self.sleep = Sleep(Some(deadline));
-                Turn::Until(deadline)
+                Turn::Until(deadline.min(now.after(self.pulse.beat_ns)))
             }
             None => Turn::Background(deadline),
         }
@@ -123,8 +164,9 @@ fn earliest(watches: &[Arc<dyn Watch>]) -> Option<(CpuTime, &dyn Watch)> {
 
 /// Starts the timer's agent.
 pub(crate) fn start(port: &Arc<DriverPort>, watches: Watches) {
+    let pulse = Pulse::new(port.config.tdr.delay_ns);
     let (port_of_agent, repeats) = (Arc::downgrade(port), Repeats::default());
-    let agent = TimerAgent { port: port_of_agent, watches, repeats, sleep: Sleep::default() };
+    let agent = TimerAgent { port: port_of_agent, watches, repeats, pulse };
     let wake = port.timer.wake_word();
     port.timer.attach(port.platform.spawn_service("timer", wake, vec![Box::new(agent)]));
 }
@@ -153,13 +195,17 @@ mod tests {
 
     // spec: PRE-169
     #[test]
-    fn a_wait_that_ends_late_counts_once_and_only_if_it_was_waited_for() {
-        let (deadline, timeout_ns) = (CpuTime(1_000), 400);
-        let late = CpuTime(1_101);
-        let mut sleep = Sleep(Some(deadline));
-        assert!(sleep.ended_late(deadline, late, timeout_ns));
-        assert!(!sleep.ended_late(deadline, late, timeout_ns), "the watch runs now");
-        assert!(!Sleep(Some(deadline)).ended_late(deadline, CpuTime(1_100), timeout_ns));
-        assert!(!Sleep(Some(CpuTime(999))).ended_late(deadline, late, timeout_ns));
+    fn a_gap_of_two_beats_is_time_without_a_processor() {
+        let mut pulse = Pulse::new(80);
+        let mut read = |at| pulse.read(CpuTime(at));
+        assert_eq!(read(100), Reading::First(CpuTime(90)));
+        assert_eq!([110, 130].map(&mut read), [Reading::OnTime, Reading::OnTime]);
+        assert_eq!(read(151), Reading::Gap { ns: 11, is_first: true });
+        assert_eq!(read(200), Reading::Gap { ns: 39, is_first: false });
+        assert_eq!(read(200), Reading::OnTime);
+        assert_eq!(read(230), Reading::Gap { ns: 20, is_first: true });
+        pulse.last = None;
+        assert_eq!(pulse.read(CpuTime(999)), Reading::First(CpuTime(989)));
+        assert_eq!(pulse.read(CpuTime(1_020)), Reading::Gap { ns: 11, is_first: true });
     }
 }

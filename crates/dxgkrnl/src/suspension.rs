@@ -14,8 +14,9 @@
 use crate::driver::{DdiCall, DriverPort};
 use crate::error::BugCheck;
 use crate::stats::Count;
-use crate::timer::{AtPassive, EndAtPassive, is_late};
+use crate::timer::{AtPassive, EndAtPassive};
 use crate::wait_classes::SUSPENSION;
+use crate::wait_limit::WaitLimit;
 use std::sync::{Arc, Weak};
 use tidegate_ddi::{DriverHandle, Irql, OsHandle, Passive};
 use tidegate_platform::{CpuTime, Event, Mutex, Step, WaitEnd};
@@ -94,19 +95,11 @@ pub(crate) fn hold(
     contexts: Vec<Arc<dyn Suspendable>>,
 ) -> Suspended {
     contexts.iter().for_each(|context| context.suspension().begin(level));
-    let (platform, delay_ns) = (&port.platform, port.config.tdr.delay_ns);
-    let mut deadline = platform.now().after(delay_ns);
-    let (mut complete, mut recovered) = (true, false);
+    let mut limit = WaitLimit::new(&port.platform, port.config.tdr.delay_ns);
+    let mut complete = true;
     for context in &contexts {
         let suspension = context.suspension();
-        let mut acknowledged = suspension.wait_acknowledged(deadline);
-        // A recovery takes time. Before the first one, only waits do.
-        while !acknowledged && !recovered && is_late(deadline, platform.now(), delay_ns) {
-            deadline = platform.now().after(delay_ns);
-            acknowledged = suspension.wait_acknowledged(deadline);
-        }
-        if !acknowledged {
-            recovered = true;
+        if !suspension.wait_acknowledged(&mut limit) {
             // The reset acknowledges every context on the engine, so no engine is waited for twice.
             complete &= port.context_not_suspended(level, suspension.context)
                 && suspension.is_acknowledged();
@@ -186,12 +179,12 @@ impl Suspension {
         self.complete(fence);
     }
 
-    /// Step 3. Returns `false` when the deadline passed first.
-    fn wait_acknowledged(&self, deadline: CpuTime) -> bool {
+    /// Step 3. Returns `false` when the limit was used up first.
+    fn wait_acknowledged(&self, limit: &mut WaitLimit) -> bool {
         self.port.platform.may_wait_for(&SUSPENSION);
         let pending = self.state.lock().pending.clone();
         let Some(pending) = pending else { return true };
-        matches!(pending.wait_for(Some(deadline), &SUSPENSION), WaitEnd::Woken)
+        limit.wait(&pending, &SUSPENSION) == WaitEnd::Woken
     }
 
     /// Handles the driver's acknowledgement of a request.

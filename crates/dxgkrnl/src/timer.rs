@@ -22,17 +22,15 @@ pub(crate) trait Watch: Send + Sync {
     /// Returns the next deadline, if any. A time in the past is due.
     fn next_deadline(&self) -> Option<CpuTime>;
 
-    /// Handles what is due. Returns whether anything changed. If so, the due deadline must be gone.
-    fn run(&self, level: &Passive) -> bool;
+    /// Handles what is due `now`. Returns whether anything changed. If so, the due deadline must be
+    /// gone.
+    fn run(&self, level: &Passive, now: CpuTime) -> bool;
 
-    /// Counts the times of others from now on, because none of them had a processor.
-    fn count_anew(&self, _now: CpuTime) {}
-}
+    /// Counts no time before `from` for work of the engines: no deadline was armed then.
+    fn count_from(&self, _from: CpuTime) {}
 
-/// Returns whether a wait that was to end at `deadline` ended so late that the process had no
-/// processor meanwhile.
-pub(crate) fn is_late(deadline: CpuTime, now: CpuTime, timeout_ns: u64) -> bool {
-    now > deadline.after(timeout_ns / 4)
+    /// Leaves out the last `ns` for work of the engines: nothing had a processor then.
+    fn leave_out(&self, _ns: u64, _now: CpuTime) {}
 }
 
 /// Work of an agent that must not block (IoQueueWorkItem).
@@ -177,13 +175,6 @@ mod tests {
     use super::*;
     use tidegate_platform::level::{Level, raise};
     use tidegate_platform::{Event, WaitEnd};
-
-    // spec: PRE-169
-    #[test]
-    fn a_wait_is_late_a_quarter_of_the_timeout_after_its_end() {
-        let late = |now| is_late(CpuTime(1_000), CpuTime(now), 400);
-        assert_eq!([900, 1_000, 1_100, 1_101].map(late), [false, false, false, true]);
-    }
 
     impl EndAtPassive for Arc<()> {
         fn end(&mut self, _: &Passive) {}

@@ -81,7 +81,7 @@ fn weight(kind: Kind) -> u64 {
         Kind::Hang | Kind::MarkDevice | Kind::Kill | Kind::DestroyDevice => 2,
         Kind::ResetAdapter | Kind::RemoveAdapter => 1,
         Kind::WaitAll | Kind::WaitAny | Kind::Prompt => 4,
-        Kind::CloseFence | Kind::CloseQueue => 3,
+        Kind::CloseFence | Kind::CloseQueue | Kind::StopProcess => 3,
         Kind::Flood => 1,
     }
 }
@@ -93,14 +93,21 @@ pub fn program(seed: u64, shape: Shape) -> Program {
     shorten_histories(&mut Numbers::new(!seed), &mut program, shape);
     choose_fences(&mut Numbers::new(!seed.rotate_left(32)), &mut program);
     choose_other_variants(&mut Numbers::new(!seed.rotate_left(16)), &mut program);
-    let also = Numbers::new(!seed.rotate_left(48)).chance(4).then_some(KIND_APART);
-    let steps = steps(&mut numbers, &program, shape, also);
+    let also = KINDS_APART
+        .iter()
+        .filter(|(_, rotation, odds)| Numbers::new(!seed.rotate_left(*rotation)).chance(*odds));
+    let also: Vec<Kind> = also.map(|(kind, ..)| *kind).collect();
+    let steps = steps(&mut numbers, &program, shape, &also);
     program.steps = steps;
     program
 }
 
-/// The kind that is drawn apart, as these switches are.
-const KIND_APART: Kind = Kind::KeyedMutex;
+/// The longest stop of the process: more than any delay of the kernel.
+const MOST_STOPPED_NS: u64 = 8_000_000_000;
+
+/// Kinds that are drawn apart, as these switches are: each with the rotation of the seed and the
+/// odds.
+const KINDS_APART: [(Kind, u32, u64); 2] = [(Kind::KeyedMutex, 48, 4), (Kind::StopProcess, 40, 6)];
 
 /// Switches that are drawn apart, so that the other programs of a seed stay as they were.
 const APART: [&str; 3] = [HISTORY, SCHEDULER_FENCES, VERIFY];
@@ -222,7 +229,7 @@ fn steps(
     numbers: &mut Numbers,
     program: &Program,
     shape: Shape,
-    also: Option<Kind>,
+    also: &[Kind],
 ) -> Vec<ProgramStep> {
     let count = shape.steps;
     let facts = Facts::of(program);
@@ -267,11 +274,12 @@ impl<'f, 'p> Proposer<'f, 'p> {
         numbers: &mut Numbers,
         facts: &'f Facts<'p>,
         shape: Shape,
-        also: Option<Kind>,
+        also: &[Kind],
     ) -> Proposer<'f, 'p> {
         let (mut kinds, mut total) = (Vec::new(), 0);
         let odds = 1 + numbers.below(4);
-        for kind in Kind::ALL.iter().filter(|kind| **kind != KIND_APART) {
+        let is_apart = |kind: &&Kind| KINDS_APART.iter().any(|(apart, ..)| apart == *kind);
+        for kind in Kind::ALL.iter().filter(|kind| !is_apart(kind)) {
             // Queues and fences are in every program: most kinds need them.
             let is_kept = matches!(kind, Kind::CreateQueue | Kind::CreateFence)
                 || (shape.clients && *kind == Kind::Kill);
@@ -281,9 +289,9 @@ impl<'f, 'p> Proposer<'f, 'p> {
                 kinds.push((*kind, total));
             }
         }
-        if let Some(kind) = also {
-            total += 4 * weight(kind);
-            kinds.push((kind, total));
+        for kind in also {
+            total += 4 * weight(*kind);
+            kinds.push((*kind, total));
         }
         if facts.has_short_history() {
             total += SHORT_HISTORY_PULSES;
@@ -530,6 +538,7 @@ impl<'f, 'p> Proposer<'f, 'p> {
             Kind::Vsync => Operation::Vsync {},
             Kind::Flip => Operation::Flip { interval: 1 + numbers.below(2) },
             Kind::Rest => Operation::Rest { ns: numbers.below(self.most_ns * 2) },
+            Kind::StopProcess => Operation::StopProcess { ns: numbers.below(MOST_STOPPED_NS) },
             Kind::Suspend => Operation::Suspend { ns: self.hold_ns(numbers) },
             Kind::SleepResume => Operation::SleepResume { ns: self.hold_ns(numbers) },
             Kind::IdleEngines => Operation::IdleEngines {},

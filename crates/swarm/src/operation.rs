@@ -370,6 +370,11 @@ operations! {
         /// Nanoseconds.
         ns: u64,
     }
+    /// Stops the whole process, as SIGSTOP does: time passes and no agent runs. Virtual time only.
+    StopProcess "stop-process" [] {
+        /// Nanoseconds.
+        ns: u64,
+    }
     /// Takes all hardware contexts off the run list for a time.
     Suspend "suspend" [] {
         /// Nanoseconds.

@@ -119,6 +119,9 @@ impl Shrinker<'_> {
                     [0, 1_000].map(|ns| Operation::Execute { queue, ns })
                 }
                 Operation::Rest { ns } if ns > 0 => [0, 1_000].map(|ns| Operation::Rest { ns }),
+                Operation::StopProcess { ns } if ns > 0 => {
+                    [0, ns / 2].map(|ns| Operation::StopProcess { ns })
+                }
                 Operation::Suspend { ns } if ns > 0 => {
                     [0, 1_000].map(|ns| Operation::Suspend { ns })
                 }

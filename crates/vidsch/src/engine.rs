@@ -99,7 +99,7 @@ pub(crate) struct Engine {
     /// Fence ID of the request or packet whose timeout was reported.
     timed_out: Option<u32>,
     /// No time before this one counts towards a timeout.
-    pub(crate) timeouts_from: CpuTime,
+    timeouts_from: CpuTime,
     /// The context to which an idle engine switches, if the hardware otherwise keeps the last one.
     pub(crate) idle_context: Option<OsHandle>,
     /// The context of the last submitted packet.
@@ -308,8 +308,13 @@ impl Engine {
     pub(crate) fn is_overdue(&self, config: &Config, now: CpuTime) -> bool {
         let first = self.in_flight.front().filter(|_| self.request.is_none() && !self.stopped);
         let began = first.and_then(|packet| packet.began);
-        let limit = began.zip(self.timeout_ns(config));
-        limit.is_some_and(|(began, delay_ns)| now >= began.after(delay_ns))
+        began.and_then(|began| self.overdue_at(began, config)).is_some_and(|at| now >= at)
+    }
+
+    /// Returns when a first packet that began at this time has run for the timeout delay.
+    fn overdue_at(&self, began: CpuTime, config: &Config) -> Option<CpuTime> {
+        let delay_ns = config.timeout_ns.filter(|_| !self.is_exempt())?;
+        Some(began.max(self.timeouts_from).after(delay_ns))
     }
 
     /// Returns the ID and time of the next timeout. The ID is that of the unanswered request, or of
@@ -326,12 +331,21 @@ impl Engine {
         (self.timed_out != Some(id)).then(|| (id, since.after(delay_ns)))
     }
 
-    pub(crate) fn note_timeout(&mut self, id: u32) {
-        self.timed_out = Some(id);
+    pub(crate) fn count_timeouts_from(&mut self, from: CpuTime) {
+        self.timeouts_from = self.timeouts_from.max(from);
     }
 
-    fn timeout_ns(&self, config: &Config) -> Option<u64> {
-        config.timeout_ns.filter(|_| !self.is_exempt())
+    /// Leaves the last `ns` out of the time of the request and of the first packet.
+    pub(crate) fn leave_out(&mut self, ns: u64, now: CpuTime) {
+        let request = self.request.as_mut().map(|request| &mut request.requested);
+        let began = self.in_flight.front_mut().and_then(|first| first.began.as_mut());
+        for time in request.into_iter().chain(began).chain([&mut self.timeouts_from]) {
+            *time = time.after(ns).min(now);
+        }
+    }
+
+    pub(crate) fn note_timeout(&mut self, id: u32) {
+        self.timed_out = Some(id);
     }
 
     /// Whether the first packet is exempt from timeouts.
@@ -354,7 +368,7 @@ impl Engine {
     pub(crate) fn deadline(&self, config: &Config, since: CpuTime) -> Option<CpuTime> {
         let first = self.in_flight.front().filter(|_| self.request.is_none() && !self.stopped)?;
         let began = first.began?;
-        let timeout = self.timeout_ns(config).map(|delay_ns| began.after(delay_ns));
+        let timeout = self.overdue_at(began, config);
         let waits = self.highest_waiting().filter(|_| config.preempts);
         let turn = waits.filter(|w| *w >= first.priority);
         let turn = turn.and_then(|_| first.turn_ends(self.turn_ns(config)));

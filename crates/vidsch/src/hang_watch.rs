@@ -160,12 +160,19 @@ impl SampleTimer {
         begins
     }
 
-    /// Moves a sample that is due to the end of another delay.
-    pub fn postpone(&mut self, now: CpuTime, delay_ns: u64) {
+    /// Counts no time before `from` towards the delay. A sample at rest stays where it is.
+    pub fn count_from(&mut self, from: CpuTime, delay_ns: u64) {
         if let Some(due) = &mut self.due
-            && *due <= now
+            && !self.at_rest
         {
-            *due = now.after(delay_ns);
+            *due = (*due).max(from.after(delay_ns));
+        }
+    }
+
+    /// Leaves out `ns` until the next sample: nothing had a processor then.
+    pub fn leave_out(&mut self, ns: u64) {
+        if let Some(due) = &mut self.due {
+            *due = due.after(ns);
         }
     }
 
@@ -207,15 +214,20 @@ mod tests {
 
     // spec: PRE-169
     #[test]
-    fn a_sample_that_is_due_is_postponed_by_a_delay() {
+    fn time_without_a_processor_is_left_out_until_a_sample() {
         let mut timer = SampleTimer::default();
-        timer.postpone(CpuTime(9), 10);
+        timer.count_from(CpuTime(9), 10);
+        timer.leave_out(10);
         assert_eq!(timer.start(CpuTime(0), 10), Some(CpuTime(10)));
-        timer.postpone(CpuTime(9), 10);
+        timer.count_from(CpuTime(0), 10);
         assert_eq!(timer.deadline(), Some(CpuTime(10)));
-        timer.postpone(CpuTime(25), 10);
+        timer.count_from(CpuTime(5), 10);
+        timer.leave_out(20);
         assert_eq!(timer.deadline(), Some(CpuTime(35)));
         assert!(!timer.take_due(CpuTime(34)) && timer.take_due(CpuTime(35)));
+        assert!(timer.rest(CpuTime(40), 10));
+        timer.count_from(CpuTime(45), 10);
+        assert_eq!(timer.deadline_at_rest(), Some(CpuTime(50)));
     }
 
     // spec: PRE-027

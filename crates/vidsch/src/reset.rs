@@ -121,9 +121,14 @@ impl<P: Payload> VidSch<P> {
         hung
     }
 
-    /// Counts the time of each engine from now on: nothing had a processor before.
-    pub fn count_timeouts_from(&mut self, now: CpuTime) {
-        self.engines.iter_mut().for_each(|(_, engine)| engine.timeouts_from = now);
+    /// Counts no time of an engine before `from` towards its timeout.
+    pub fn count_timeouts_from(&mut self, from: CpuTime) {
+        self.engines.iter_mut().for_each(|(_, engine)| engine.count_timeouts_from(from));
+    }
+
+    /// Leaves the last `ns` out of the time of each engine: nothing had a processor then.
+    pub fn leave_out(&mut self, ns: u64, now: CpuTime) {
+        self.engines.iter_mut().for_each(|(_, engine)| engine.leave_out(ns, now));
     }
 
     /// Returns the time of the next timeout.

@@ -26,7 +26,7 @@ const DEFAULT_CHANGES: usize = 100;
 /// The most time that the tests of one change take.
 const TIME_OF_ONE: Duration = Duration::from_secs(90);
 /// Packages whose code is not shipped, or whose tests judge no product.
-const LEFT_OUT: [&str; 3] = ["crates/peers", "crates/scenarios", "crates/testbed"];
+const LEFT_OUT: [&str; 4] = ["crates/bench", "crates/peers", "crates/scenarios", "crates/testbed"];
 const NO_TESTS_OF: [&str; 2] = ["xtask", "tidegate-peers"];
 
 /// The arguments of the command line.

@@ -11,6 +11,7 @@
 //! Entry points: [`ThreadGate::enter`], [`ThreadGate::exclusive`] (DDI threading level three).
 
 use crate::wait_classes::{CALLS_LEAVE, END_OF_EXCLUSIVE_CALL};
+use crate::wait_limit::WaitLimit;
 use tidegate_ddi::Irql;
 use tidegate_platform::planted;
 use tidegate_platform::{Event, Mutex, Owed, Passage, Platform, Step, WaitEnd, Word};
@@ -97,11 +98,11 @@ impl ThreadGate {
     /// Whether the closed gate was seen empty before `timeout_ns` passed. One load decides:
     /// afterwards a caller that meets the closed gate counts itself until it steps back.
     fn await_empty(&self, word: &Word, timeout_ns: u64) -> bool {
-        let deadline = self.platform.now().after(timeout_ns);
+        let mut limit = WaitLimit::new(&self.platform, timeout_ns);
         let is_empty = || word.load() == CLOSED;
         // The event may be set from an earlier exclusive call, so the count decides.
         while !is_empty() {
-            let end = self.emptied.wait_for(Some(deadline), &CALLS_LEAVE);
+            let end = limit.wait(&self.emptied, &CALLS_LEAVE);
             if end != WaitEnd::Woken {
                 return is_empty();
             }

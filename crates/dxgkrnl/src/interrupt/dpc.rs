@@ -243,6 +243,10 @@ impl ReportPort for Interrupts {
         take_overdue(&self, level);
     }
 
+    fn leave_out(&self, ns: u64, now: CpuTime) {
+        self.dpc.leave_out(ns, now);
+    }
+
     fn ignore_packets(&self, engine: EngineId) -> Option<u32> {
         self.dpc.ignore(engine)
     }

@@ -123,6 +123,13 @@ impl DpcQueue {
         reports.since.filter(|_| !reports.list.is_empty())
     }
 
+    /// Leaves the last `ns` out of the time for which reports are pending.
+    pub(super) fn leave_out(&self, ns: u64, now: CpuTime) {
+        if let Some((since, _)) = &mut self.reported.lock().since {
+            *since = since.after(ns).min(now);
+        }
+    }
+
     /// Drops all present and later reports, because the adapter has stopped. Otherwise reports
     /// would keep fences, and fences the adapter, alive.
     pub(super) fn forget(&self) {

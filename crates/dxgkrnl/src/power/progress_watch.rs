@@ -20,7 +20,7 @@ impl Watch for ProgressWatch {
         self.0.upgrade()?.power.state.lock().check.next
     }
 
-    fn run(&self, level: &Passive) -> bool {
+    fn run(&self, level: &Passive, _now: CpuTime) -> bool {
         self.0.upgrade().is_some_and(|power| power.check_progress(level))
     }
 }

@@ -101,12 +101,22 @@ pub(super) fn next_deadline_at_rest(recovery: &Recovery) -> Option<CpuTime> {
     recovery.detector.state.lock().sampling.deadline_at_rest()
 }
 
-/// Gives each engine the whole delay from now on: to answer a preemption request, to end a packet
-/// that cannot be preempted, and until the next sample.
-pub(super) fn count_anew(recovery: &Recovery, now: CpuTime) {
-    recovery.objects.sched.lock().count_timeouts_from(now);
+/// Counts no time of an engine before `from`: until it answers a preemption request, until it ends
+/// a packet that cannot be preempted, and until the next sample.
+pub(super) fn count_from(recovery: &Recovery, from: CpuTime) {
+    recovery.objects.sched.lock().count_timeouts_from(from);
     let delay_ns = recovery.port.config.tdr.delay_ns;
-    recovery.detector.state.lock().sampling.postpone(now, delay_ns);
+    recovery.detector.state.lock().sampling.count_from(from, delay_ns);
+}
+
+/// Leaves the last `ns` out of the times of [`count_from`], and of the time of reports that are
+/// pending.
+pub(super) fn leave_out(recovery: &Recovery, ns: u64, now: CpuTime) {
+    recovery.objects.sched.lock().leave_out(ns, now);
+    recovery.detector.state.lock().sampling.leave_out(ns);
+    if let Some(reports) = recovery.objects.sched.reports.get() {
+        reports.leave_out(ns, now);
+    }
 }
 
 /// Returns when detection runs next, apart from samplings at rest.
@@ -125,7 +135,11 @@ pub(super) fn next_deadline(recovery: &Recovery) -> Option<CpuTime> {
 
 /// Returns the engines that did not acknowledge a preemption request in time or, if they cannot
 /// preempt, ran a packet for too long.
-pub(super) fn timed_out_packets(recovery: &Recovery, resets: &ResetsByEngine) -> Vec<Finding> {
+pub(super) fn timed_out_packets(
+    recovery: &Recovery,
+    now: CpuTime,
+    resets: &ResetsByEngine,
+) -> Vec<Finding> {
     if !recovery.port.config.tdr.is_on() {
         return Vec::new();
     }
@@ -148,7 +162,7 @@ pub(super) fn timed_out_packets(recovery: &Recovery, resets: &ResetsByEngine) ->
         let resets = resets.iter().find(|(id, _)| *id == engine).map_or(0, |(_, count)| *count);
         Finding { cause, engine: Some(engine), suspects, suspects_all, had_packets: true, resets }
     };
-    recovery.objects.sched.take_timed_out().into_iter().map(finding).collect()
+    recovery.objects.sched.take_timed_out(now).into_iter().map(finding).collect()
 }
 
 /// Ends acknowledged probes. Returns whether there was any.
@@ -183,9 +197,9 @@ fn end_probes(recovery: &Recovery, level: &Passive, engine: EngineId) {
 }
 
 /// Starts a sampling if one is due. Returns whether one was.
-pub(super) fn begin_sampling(recovery: &Recovery) -> bool {
+pub(super) fn begin_sampling(recovery: &Recovery, now: CpuTime) -> bool {
     let detector = &recovery.detector;
-    if !detector.state.lock().sampling.take_due(recovery.port.platform.now()) {
+    if !detector.state.lock().sampling.take_due(now) {
         return false;
     }
     // 1.

@@ -20,13 +20,19 @@ impl Watch for TimeoutWatch {
         detect::next_deadline(&*self.0.upgrade()?)
     }
 
-    fn run(&self, level: &Passive) -> bool {
-        self.0.upgrade().is_some_and(|recovery| run_detection(&recovery, level))
+    fn run(&self, level: &Passive, now: CpuTime) -> bool {
+        self.0.upgrade().is_some_and(|recovery| run_detection(&recovery, level, now))
     }
 
-    fn count_anew(&self, now: CpuTime) {
+    fn count_from(&self, from: CpuTime) {
         if let Some(recovery) = self.0.upgrade() {
-            detect::count_anew(&recovery, now);
+            detect::count_from(&recovery, from);
+        }
+    }
+
+    fn leave_out(&self, ns: u64, now: CpuTime) {
+        if let Some(recovery) = self.0.upgrade() {
+            detect::leave_out(&recovery, ns, now);
         }
     }
 }
@@ -43,17 +49,17 @@ impl Watch for TimeoutWatchAtRest {
         detect::next_deadline_at_rest(&*self.0.upgrade()?)
     }
 
-    fn run(&self, level: &Passive) -> bool {
-        self.0.upgrade().is_some_and(|recovery| run_detection(&recovery, level))
+    fn run(&self, level: &Passive, now: CpuTime) -> bool {
+        self.0.upgrade().is_some_and(|recovery| run_detection(&recovery, level, now))
     }
 }
 
 /// Recovers from all detected timeouts. Returns whether anything changed.
-fn run_detection(recovery: &Recovery, level: &Passive) -> bool {
+fn run_detection(recovery: &Recovery, level: &Passive, now: CpuTime) -> bool {
     // 1. Findings queued by agents that cannot run a recovery.
     let (mut changed, resets) = recover_reported(recovery, level);
     // 2. Packets.
-    for finding in detect::timed_out_packets(recovery, &resets) {
+    for finding in detect::timed_out_packets(recovery, now, &resets) {
         changed = true;
         recover(recovery, level, finding);
     }
@@ -61,7 +67,7 @@ fn run_detection(recovery: &Recovery, level: &Passive) -> bool {
     changed |= detect::end_answered_probes(recovery, level);
     changed |= detect::release_missed_waiters(level.into(), recovery);
     // 4. Hardware queues: all engines are sampled.
-    if detect::begin_sampling(recovery) {
+    if detect::begin_sampling(recovery, now) {
         changed = true;
         recovery.objects.fences.note_lost_histories();
         for engine in recovery.port.declared.caps.engines() {

@@ -6,7 +6,7 @@ use crate::fence::{Fence, signaled};
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_ddi::{EngineId, Irql, MonitoredNotification, OsHandle, Passive};
-use tidegate_platform::Step;
+use tidegate_platform::{CpuTime, Step};
 use tidegate_vidsch::{Preempted, PreemptionReport, Submitter};
 
 impl Scheduling {
@@ -88,12 +88,12 @@ impl Scheduling {
     /// Handles expired quanta and packets that have run too long. Calls DxgkDdiQueryCurrentFence
     /// first, so that a completion counts even if its interrupt was lost. Returns whether the
     /// deadline has changed.
-    pub(crate) fn run_deadlines(&self, level: &Passive) -> bool {
+    pub(crate) fn run_deadlines(&self, level: &Passive, now: CpuTime) -> bool {
         let Some(reports) = self.reports.get() else { return false };
         let port = &self.port;
         let (due, overdue) = {
             let state = self.lock();
-            (state.next_deadline(), state.overdue(self.now().at))
+            (state.next_deadline(), state.overdue(now))
         };
         if !overdue.is_empty() {
             reports.take_overdue_reports(level);

@@ -5,6 +5,7 @@
 
 use super::scheduler::Scheduling;
 use crate::wait_classes::{DEPENDENT_PACKETS, SUBMISSION_RIGHT};
+use crate::wait_limit::WaitLimit;
 use tidegate_ddi::{EngineId, Irql, OsHandle, Passive};
 use tidegate_platform::{CpuTime, WaitEnd};
 use tidegate_vidsch::{Submitter, WaiterId};
@@ -41,11 +42,11 @@ impl Scheduling {
         if let Some((waiter, handoff)) = wait {
             // The adapter reset detects an agent stuck in the driver, so a longer wait would
             // not help.
-            let deadline = platform.now().after(self.port.config.tdr.ddi_delay_ns);
+            let mut limit = WaitLimit::new(platform, self.port.config.tdr.ddi_delay_ns);
             loop {
                 // A DPC that defers an effect wakes this waiter, which continues in its place.
                 let _went_on = self.carry_out_deferred(level);
-                let end = handoff.wait_for(Some(deadline), &SUBMISSION_RIGHT);
+                let end = limit.wait(&handoff, &SUBMISSION_RIGHT);
                 if end != WaitEnd::Woken && self.cancel_handoff(waiter) {
                     return change();
                 }
@@ -129,8 +130,8 @@ impl Scheduling {
             waits
         };
         if waits {
-            let deadline = platform.now().after(self.port.config.tdr.dependent_delay_ns);
-            empty.wait_for(Some(deadline), &DEPENDENT_PACKETS);
+            let mut limit = WaitLimit::new(platform, self.port.config.tdr.dependent_delay_ns);
+            limit.wait(&empty, &DEPENDENT_PACKETS);
             self.lock().empty.retain(|(_, event)| event.id() != empty.id());
         }
         let (silent, empty) =
@@ -183,8 +184,7 @@ impl Scheduling {
     }
 
     /// Takes the engines that have timed out.
-    pub(crate) fn take_timed_out(&self) -> Vec<EngineId> {
-        let (now, delay_ns) = (self.port.platform.now(), self.port.config.tdr.delay_ns);
-        self.lock().take_timed_out(now, delay_ns)
+    pub(crate) fn take_timed_out(&self, now: CpuTime) -> Vec<EngineId> {
+        self.lock().take_timed_out(now, self.port.config.tdr.delay_ns)
     }
 }

@@ -5,6 +5,7 @@ use super::dma_buffer::QueuedPart;
 use crate::fence::Fence;
 use std::sync::Arc;
 use tidegate_ddi::{DriverHandle, EngineId, Irql, OsHandle, Passive};
+use tidegate_platform::CpuTime;
 
 /// A packet context.
 pub(crate) trait PacketContext: Send + Sync {
@@ -70,6 +71,9 @@ pub(crate) trait ReportPort: Send + Sync {
 
     /// Takes reports whose DPC is overdue.
     fn take_overdue_reports(self: Arc<Self>, level: &Passive);
+
+    /// Leaves the last `ns` out of the time for which reports are pending.
+    fn leave_out(&self, ns: u64, now: CpuTime);
 
     /// Starts to ignore completions of the engine's packets. The caller holds the interrupt lock.
     /// Returns the last completion still pending.

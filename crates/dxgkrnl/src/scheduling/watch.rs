@@ -18,7 +18,7 @@ impl Watch for SchedulerWatch {
         self.0.upgrade()?.next_deadline()
     }
 
-    fn run(&self, level: &Passive) -> bool {
-        self.0.upgrade().is_some_and(|scheduling| scheduling.run_deadlines(level))
+    fn run(&self, level: &Passive, now: CpuTime) -> bool {
+        self.0.upgrade().is_some_and(|scheduling| scheduling.run_deadlines(level, now))
     }
 }

@@ -9,7 +9,7 @@ use crate::scheduling::{
 };
 use std::sync::Arc;
 use tidegate_ddi::{DriverHandle, EngineId, Irql, OsHandle, Passive, Priority};
-use tidegate_platform::{Mutex, Queued};
+use tidegate_platform::{CpuTime, Mutex, Queued};
 use tidegate_vidsch::CommandRange;
 
 const ENGINE: EngineId = EngineId::of_node(0);
@@ -80,6 +80,8 @@ impl ReportPort for Above {
     fn serve_reports(self: Arc<Self>) {}
 
     fn flush_reports(self: Arc<Self>, _: &Passive) {}
+
+    fn leave_out(&self, _: u64, _: CpuTime) {}
 
     fn take_overdue_reports(self: Arc<Self>, _: &Passive) {}
 

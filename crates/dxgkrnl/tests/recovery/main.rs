@@ -9,4 +9,5 @@ mod named_work;
 mod page_faults;
 mod removal;
 mod rest;
+mod stopped_process;
 mod timeouts;

@@ -40,7 +40,7 @@ pub use explored::{
     bulk_read_untrusted, bulk_update, forget_history, next_object_id, update_as, update_at_once,
 };
 pub use machine::{ELSEWHERE, World, agent_number, close, lock_dropped, wait_for_lock};
-pub use virtual_time::{spend_ns, spend_step};
+pub use virtual_time::{skip_ns, spend_ns, spend_step};
 
 use crate::cells::WordRef;
 use crate::explorer::{AgentIx, Site};

@@ -132,6 +132,15 @@ pub fn spend_step(step: Step) {
     spend(|v| v.costs.ns(step));
 }
 
+/// Advances the clock by `ns` before another agent runs: the process is stopped meanwhile.
+pub fn skip_ns(ns: u64) {
+    check_step();
+    with(|w| {
+        assert!(matches!(w.discipline, Discipline::Virtual(_)), "only virtual time is skipped");
+        w.now += ns;
+    });
+}
+
 fn spend(cost_ns: impl FnOnce(&RunQueue) -> u64) {
     check_step();
     let is_overtaken = with(|w| {

@@ -66,6 +66,19 @@ impl Platform {
         }
     }
 
+    /// Returns whether the clock may advance while no agent runs, because the process is stopped.
+    pub fn can_be_stopped(&self) -> bool {
+        self.inner.kind != PlatformKind::Explored
+    }
+
+    /// Models a stopped process (SIGSTOP, a paused virtual machine): the clock advances by `ns`,
+    /// and no agent runs meanwhile. No effect on the host and under exploration.
+    pub fn stop_process(&self, ns: u64) {
+        if self.inner.kind == PlatformKind::Virtual {
+            world::skip_ns(ns);
+        }
+    }
+
     /// Keeps the calling agent busy for `ns` nanoseconds: real time on the host (mostly sleeping,
     /// then spinning), modelled time elsewhere.
     pub fn busy(&self, ns: u64) {
@@ -122,6 +135,24 @@ impl Platform {
 mod tests {
     use super::*;
     use tidegate_machines::time::StepCosts;
+
+    #[test]
+    fn no_agent_runs_while_the_process_is_stopped() {
+        let platform = Platform::virtual_time(StepCosts::free());
+        platform.run_scoped(|| {
+            let clock = platform.clone();
+            let sleeper = platform.spawn("sleeper", move || {
+                for (until, wakes) in [(100, 1_000), (2_000, 2_000)] {
+                    clock.sleep_until(CpuTime(until));
+                    assert_eq!(clock.now(), CpuTime(wakes));
+                }
+            });
+            platform.sleep_until(CpuTime(10));
+            platform.stop_process(990);
+            assert_eq!(platform.now(), CpuTime(1_000));
+            sleeper.join();
+        });
+    }
 
     #[test]
     fn a_cooperative_platform_does_not_poll() {

@@ -200,6 +200,9 @@ impl Model {
             Operation::Rest { ns } | Operation::Suspend { ns } => {
                 require(ns <= 1_000_000_000, "a rest is at most a second")
             }
+            Operation::StopProcess { ns } => {
+                require(ns <= 10_000_000_000, "a stop is at most ten seconds")
+            }
             Operation::SleepResume { ns } => {
                 require(ns <= 1_000_000_000, "a rest is at most a second")?;
                 let setup = adapter_of(facts, process);

@@ -89,7 +89,7 @@ impl Bounds {
                     }
                 }
                 Operation::CreateQueue { .. } => queues += 1,
-                Operation::Rest { ns } => rests += ns,
+                Operation::Rest { ns } | Operation::StopProcess { ns } => rests += ns,
                 // One that meets a packet which is not preempted waits for it.
                 Operation::Suspend { ns } | Operation::SleepResume { ns } => rests += 2 * ns,
                 Operation::Vsync {} | Operation::Flip { .. } => rests += 10_000_000,

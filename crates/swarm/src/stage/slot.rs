@@ -100,6 +100,7 @@ impl Objects {
             | Operation::Vsync {}
             | Operation::Flip { .. }
             | Operation::Rest { .. }
+            | Operation::StopProcess { .. }
             | Operation::Suspend { .. }
             | Operation::SleepResume { .. }
             | Operation::IdleEngines {}

@@ -137,6 +137,10 @@ impl Stage {
                 self.platform.sleep_until(self.platform.now().after(ns));
                 Ok(())
             }
+            Operation::StopProcess { ns } => {
+                self.platform.stop_process(ns);
+                Ok(())
+            }
             Operation::DestroyDevice {} | Operation::MarkDevice { .. } => {
                 end_device(&process.client, step.operation)
             }

@@ -356,3 +356,12 @@ fn a_fault_beside_a_packet_that_completes_meanwhile_still_resets_the_engine() {
          t0 pulse-queue q0 f1 1099511627781 1099511627776",
     );
 }
+
+#[test]
+fn a_stop_of_the_process_with_a_packet_in_flight_is_no_lost_interrupt() {
+    assert_holds(
+        "swarm/virtual | adapter standard refresh-ns=1000000; process a0 steady; \
+         process a0 doomed; thread p0; thread p1; t1 queue q2 api user direct normal; \
+         t0 flip 1; t1 stop-process 3720126527",
+    );
+}

@@ -34,9 +34,25 @@ fn a_timeout_counts_no_time_before_the_process_had_a_processor() {
         push(&mut s, A, command(10), NOW);
         next(&mut s, at(1_000));
         s.count_timeouts_from(CpuTime(5_000));
+        s.count_timeouts_from(CpuTime(3_000));
         assert_eq!(s.next_timeout(500), Some(CpuTime(5_500)));
-        assert_eq!(s.take_timed_out(CpuTime(5_499), 500), []);
-        assert_eq!(s.take_timed_out(CpuTime(5_500), 500), [ENGINE]);
+        s.leave_out(400, CpuTime(5_450));
+        assert_eq!(s.next_timeout(500), Some(CpuTime(5_900)));
+        assert_eq!(s.take_timed_out(CpuTime(5_899), 500), []);
+        assert_eq!(s.take_timed_out(CpuTime(5_900), 500), [ENGINE]);
+    }
+}
+
+// spec: PRE-169
+#[test]
+fn a_packet_and_a_request_begin_no_later_than_now() {
+    for preempts in [true, false] {
+        let mut s = machine(preempts);
+        push(&mut s, A, command(10), NOW);
+        next(&mut s, at(1_000));
+        s.leave_out(700, CpuTime(1_100));
+        let due = if preempts { 1_600 } else { NOW.at.0 + 1_200 };
+        assert_eq!(s.next_timeout(500), Some(CpuTime(due)));
     }
 }
 

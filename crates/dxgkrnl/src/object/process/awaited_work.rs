@@ -4,8 +4,9 @@
 //! refused or among those that [`AwaitedWork::end`] wakes. The lock is a leaf.
 
 use crate::wait_classes::WORK_OF_PROCESS;
+use crate::wait_limit::WaitLimit;
 use std::collections::BTreeMap;
-use tidegate_platform::{CpuTime, Event, Mutex, Platform, Step, WaitEnd};
+use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd};
 
 pub(super) struct AwaitedWork(Mutex<State>);
 
@@ -24,9 +25,9 @@ impl AwaitedWork {
         AwaitedWork(platform.mutex("awaited work of a process", State::default()))
     }
 
-    /// Waits until all events of `work` are set. Returns `false` if the deadline passed first, or
-    /// the waits were ended.
-    pub(super) fn wait(&self, work: &[Event], deadline: CpuTime) -> bool {
+    /// Waits until all events of `work` are set. Returns `false` if the limit was used up first,
+    /// or the waits were ended.
+    pub(super) fn wait(&self, work: &[Event], mut limit: WaitLimit) -> bool {
         if work.iter().all(Event::is_set) {
             return true;
         }
@@ -40,8 +41,7 @@ impl AwaitedWork {
             state.waits.insert(number, work.to_vec());
             number
         };
-        let is_woken =
-            |event: &Event| event.wait_for(Some(deadline), &WORK_OF_PROCESS) == WaitEnd::Woken;
+        let is_woken = |event: &Event| limit.wait(event, &WORK_OF_PROCESS) == WaitEnd::Woken;
         let woken = work.iter().all(is_woken);
         let mut state = self.0.lock();
         let entered = state.waits.remove(&number);

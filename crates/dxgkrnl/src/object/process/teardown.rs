@@ -22,6 +22,7 @@ use crate::object::port::OpenProcess;
 use crate::stats::Count;
 use crate::suspension::{self, Suspendable};
 use crate::wait_classes::WORK_OF_PROCESS;
+use crate::wait_limit::WaitLimit;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Handle};
 use tidegate_ddi::doorbell::DisconnectReason;
@@ -90,7 +91,7 @@ impl Process {
     ) -> bool {
         let objects = &self.objects;
         let port = &objects.port;
-        let deadline = port.platform.now().after(port.config.tdr.delay_ns);
+        let limit = WaitLimit::new(&port.platform, port.config.tdr.delay_ns);
         // 1. The doorbells of all hardware queues are disconnected before any queue is waited for:
         //    a queue may wait for work whose ring on another queue was lost.
         // spec: UMS-087
@@ -100,7 +101,7 @@ impl Process {
         // 2. Progress reaches the value queued last. Rings and all other objects stay in place.
         // spec: UMS-088
         // spec: UMS-090
-        if !self.awaited_work.wait(&queued_work(level, objects, ending), deadline) {
+        if !self.awaited_work.wait(&queued_work(level, objects, ending), limit) {
             return false;
         }
         refuse_new();
@@ -185,9 +186,10 @@ impl Process {
         }
         // Packets with the driver complete, or their engine is detected as hung.
         if gpu_work == GpuWork::Awaited {
-            let deadline = objects.port.platform.now().after(objects.port.config.tdr.delay_ns);
+            let port = &objects.port;
+            let mut limit = WaitLimit::new(&port.platform, port.config.tdr.delay_ns);
             let contexts: Vec<_> = ending.contexts.iter().map(|c| c.scheduled()).collect();
-            objects.sched.drained(level, &contexts).wait_for(Some(deadline), &WORK_OF_PROCESS);
+            limit.wait(&objects.sched.drained(level, &contexts), &WORK_OF_PROCESS);
         }
         // 3. Each queue's doorbell is disconnected; ring, control area, doorbell and queue are
         //    destroyed.
