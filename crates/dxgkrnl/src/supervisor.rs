@@ -11,7 +11,8 @@
 //! While a deadline is armed, the agent reads the clock every eighth of TdrDelay. A gap of more
 //! than two eighths shows that the process had no processor: it was stopped, or its host was. The
 //! engines had none either, so the watches leave the gap out, all but an eighth. Then the agent
-//! sleeps for half an eighth, in which the engines and DPCs run, before it looks for deadlines.
+//! sleeps for half an eighth, in which the engines and DPCs run, before it looks for deadlines. A
+//! second gap in a row delays no deadline, so a hang is found on a slow host, too.
 //!
 //! Entry point: [`start`], with the watches of the adapter.
 
@@ -132,7 +133,6 @@ impl Agent for TimerAgent {
                     if is_first {
                         return Turn::Until(now.after(self.pulse.beat_ns / 2));
                     }
-                    return Turn::Again;
                 }
             }
         }

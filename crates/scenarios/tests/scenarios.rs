@@ -115,12 +115,12 @@ fn the_litmus_scenarios_are_exhausted() {
 
 #[test]
 fn a_signal_behind_work_of_a_hardware_queue_loses_no_waiter() {
-    is_exhausted_up_to(1, "seven-stations-hardware", 37_415).finds_its_bugs();
+    is_exhausted_up_to(1, "seven-stations-hardware", 42_560).finds_its_bugs();
 }
 
 #[test]
 fn a_signal_behind_a_packet_loses_no_waiter() {
-    is_exhausted_up_to(1, "seven-stations-packet", 5_353);
+    is_exhausted_up_to(1, "seven-stations-packet", 5_455);
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn memory_in_use_is_evicted_after_its_last_use() {
 // spec: RES-018
 #[test]
 fn no_store_reaches_unmapped_memory() {
-    is_exhausted_up_to(1, "unmap-against-store", 5_495).finds_its_bugs();
+    is_exhausted_up_to(1, "unmap-against-store", 5_902).finds_its_bugs();
 }
 
 // spec: UMS-195

@@ -130,14 +130,14 @@ fn take_missed(interrupts: &Arc<Interrupts>, level: Irql<'_>, at: CpuTime, dpcs:
 }
 
 /// Takes all pending reports, also those for which the driver has queued no DPC yet and those that
-/// its DPC routine left. An agent that has begun to take reports may end after this.
+/// its DPC routine left. An agent that has begun to take reports may end after this, so the driver
+/// is not named.
 fn flush(interrupts: &Arc<Interrupts>, level: &Passive) {
     while take_wanted(interrupts) {
         if !run_dpc(interrupts) {
             call_dpc_routine(interrupts);
         }
     }
-    take_overdue(interrupts, level);
     take_reported(interrupts, level.into());
 }
 

@@ -58,7 +58,12 @@ impl Watch for TimeoutWatchAtRest {
 fn run_detection(recovery: &Recovery, level: &Passive, now: CpuTime) -> bool {
     // 1. Findings queued by agents that cannot run a recovery.
     let (mut changed, resets) = recover_reported(recovery, level);
-    // 2. Packets.
+    // 2. Packets. A report that the driver left may be the answer of an engine.
+    if recovery.objects.sched.next_timeout().is_some_and(|at| at <= now)
+        && let Some(reports) = recovery.objects.sched.reports.get()
+    {
+        reports.take_overdue_reports(level);
+    }
     for finding in detect::timed_out_packets(recovery, now, &resets) {
         changed = true;
         recover(recovery, level, finding);

@@ -85,3 +85,27 @@ fn a_reset_waits_for_a_thread_in_the_driver_while_the_process_has_a_processor() 
         });
     }
 }
+
+#[test]
+fn a_hang_is_found_although_the_process_is_stopped_again_and_again() {
+    world().run(|w| {
+        let n = w.client("innocent");
+        w.submit_packet(w.context(0), &[Command::Hang]);
+        let innocent = n.context(0);
+        n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
+        let platform = w.platform.clone();
+        let stopper = w.platform.spawn("stops", move || {
+            for _ in 0..40 {
+                platform.sleep_until(platform.now().after(S / 20));
+                platform.stop_process(S);
+            }
+        });
+        let done = n.monitored(0);
+        n.on(innocent).signal(&done, 1);
+        n.wait(done.handle, 1).unwrap();
+        // An eighth of the delay counts of each stop.
+        assert!(w.platform.now().0 < 12 * S, "{:?}", w.platform.now());
+        assert!(matches!(w.state(), Ok(DeviceState::Hung(_))));
+        stopper.join();
+    });
+}

@@ -218,7 +218,8 @@ impl Bulk {
         bytes: usize,
         new: impl Fn(u64) -> u64,
     ) -> Result<u64, OutOfBounds> {
-        assert!(matches!(bytes, 4 | 8) && offset.is_multiple_of(bytes as u64));
+        assert!(matches!(bytes, 4 | 8), "a number of {bytes} bytes");
+        assert!(offset.is_multiple_of(bytes as u64), "a number of {bytes} bytes at {offset}");
         let start = self.check(offset, bytes)?;
         if self.inner.explored {
             return Ok(world::bulk_update(&self.inner, start, bytes, new));
@@ -263,6 +264,18 @@ mod tests {
         let mut bytes = vec![0; BYTES];
         bulk.read(0, &mut bytes).unwrap();
         bytes
+    }
+
+    #[test]
+    #[should_panic(expected = "a number of 2 bytes")]
+    fn a_number_of_another_width_is_not_updated() {
+        let _ = Platform::closed_host().bulk(BYTES).update(8, 2, |old| old + 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "a number of 8 bytes at 12")]
+    fn a_number_across_two_cells_is_not_updated() {
+        let _ = Platform::closed_host().bulk(BYTES).update(12, 8, |old| old + 1);
     }
 
     #[test]

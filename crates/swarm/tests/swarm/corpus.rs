@@ -364,4 +364,11 @@ fn a_stop_of_the_process_with_a_packet_in_flight_is_no_lost_interrupt() {
          process a0 doomed; thread p0; thread p1; t1 queue q2 api user direct normal; \
          t0 flip 1; t1 stop-process 3720126527",
     );
+    // The reset takes the report of a DPC that has not ended.
+    assert_holds(
+        "swarm/virtual | adapter standard lazy-context-switch=1 scheduler-fences=1; \
+         process a0 doomed; thread p0; thread p0; thread p0; \
+         t0 queue q3 raw packet compute normal; t1 stop-process 133; t2 reset-adapter; \
+         t0 queue q6 api hardware direct high; t0 stop-process 1357958197",
+    );
 }
