@@ -79,7 +79,7 @@ typedef struct tidegate_device {
     void (*write)(void *context, uint32_t bar, uint64_t offset, uint32_t bytes, uint64_t value);
     /* Does a piece of the pending work. Returns the nanoseconds until the next call, 0 for at once,
      * or TIDEGATE_DEVICE_IDLE. A write of a register brings the next call forward. A call takes the
-     * modelled time in which an engine decodes a packet. */
+     * modelled time in which an engine decodes a packet. 65536 calls at once in a row are refused. */
     uint64_t (*step)(void *context);
     /* Sets everything to the state after power-on. Called before each DxgkDdiStartDevice. */
     void (*reset)(void *context);

@@ -35,6 +35,8 @@ const MOST_CLASS: u32 = 0xFF_FFFF;
 const CONTROLLER_3D: u32 = 0x03_02_00;
 /// The answer of `step` of an idle model.
 const IDLE: u64 = u64::MAX;
+/// Steps that a model may ask for at once, without a write of a register between them.
+const MOST_STEPS_AT_ONCE: u32 = 1 << 16;
 /// Steps after a register access before the machine runs.
 const MOST_STEPS_BEFORE_THE_RUN: u32 = 1 << 10;
 /// Problems that are kept with their text.
@@ -331,6 +333,7 @@ fn write_word(word: &Word, begin: usize, part: &[u8]) {
 
 /// When a model wants to make its next step.
 enum Next {
+    AtOnce,
     At(CpuTime),
     AfterAWrite,
 }
@@ -412,6 +415,7 @@ impl DeviceModel {
             model: Arc::downgrade(self),
             platform: self.bus.platform.clone(),
             due: None,
+            at_once: 0,
         };
         let name = format!("device model {}", self.bus.name);
         let agents: Vec<Box<dyn Agent>> = vec![Box::new(agent)];
@@ -427,8 +431,10 @@ impl DeviceModel {
 
     /// Stops the agent, so that pending work stays pending.
     pub fn stop(&self) {
-        let service = self.service.lock().take();
-        service.iter().for_each(ServiceHandle::stop);
+        let Some(service) = self.service.lock().take() else { return };
+        service.stop();
+        // An agent of a machine that never ran ends here: it would keep the machine.
+        self.bus.platform.rest_unless_run();
     }
 
     // Registers.
@@ -474,6 +480,7 @@ impl DeviceModel {
     fn step(&self) -> Next {
         let ns = self.code.lock_device().step();
         match ns {
+            0 => Next::AtOnce,
             IDLE => Next::AfterAWrite,
             ns => Next::At(self.bus.platform.now().after(ns)),
         }
@@ -527,6 +534,8 @@ struct ModelAgent {
     platform: Platform,
     /// When the next step is due; `None` for after a write.
     due: Option<CpuTime>,
+    /// Steps that the model has asked for at once, since it was written to or let time pass.
+    at_once: u32,
 }
 
 impl Agent for ModelAgent {
@@ -541,9 +550,20 @@ impl Agent for ModelAgent {
         let is_written = model.take_written();
         let steps = is_due || is_written;
         if steps {
-            // Time passes, so a model that always asks for another step stops no other agent.
             self.platform.spend(Step::PacketDecode);
-            self.due = match model.step() {
+            let next = model.step();
+            let is_in_a_row = !is_written && matches!(next, Next::AtOnce);
+            self.at_once = if is_in_a_row { self.at_once + 1 } else { 0 };
+            self.due = match next {
+                // The machine cannot rest while the model has work.
+                Next::AtOnce if self.at_once >= MOST_STEPS_AT_ONCE => {
+                    model.bus.problem(format!(
+                        "step asks for {MOST_STEPS_AT_ONCE} steps at once: return the time that the \
+                         work takes, or TIDEGATE_DEVICE_IDLE"
+                    ));
+                    None
+                }
+                Next::AtOnce => Some(self.platform.now()),
                 Next::At(due) => Some(due),
                 Next::AfterAWrite => None,
             };

@@ -93,6 +93,9 @@ int32_t tidegate_device_open(const tidegate_device_host *host, tidegate_device *
         device->messages = 2;
         inner.set_line = send_third;
         break;
+    case 23:
+        device->step = never_idle;
+        break;
     case 22:
         host->set_line(host->context, 1);
         host->send_message(host->context, 0);
@@ -103,9 +106,6 @@ int32_t tidegate_device_open(const tidegate_device_host *host, tidegate_device *
         device->read = read_two_ranges;
         device->step = counted_step;
         inner.set_line = send_for_line;
-        break;
-    case 32:
-        device->step = never_idle;
         break;
     case 31:
         device->completed = NULL;

@@ -214,6 +214,10 @@ fn a_driver_conforms_on_a_device_model() {
             .find(|clause| clause["id"] == id)
             .map_or("", |found| found["verdict"].as_str().unwrap())
     };
+    for situation in ["packets", "preemption", "hang", "hang-adapter", "memory", "packets-fault"] {
+        let ran = report["situations"].as_array().unwrap().iter().any(|ran| ran == situation);
+        assert!(ran, "{situation}: {output}");
+    }
     for id in ["packets-finished", "preemption-finished", "code-dma", "code-line"] {
         assert_eq!(verdict(id), "kept", "{id}: {output}");
     }
