@@ -75,8 +75,8 @@ impl Findings {
 }
 
 impl DeviceModel {
-    /// Loads a device model for a machine and opens its device. `gpu` is the machine's GPU: its local
-    /// memory is the model's, and its engines stay idle.
+    /// Loads a device model for a machine and opens its device. `gpu` is the machine's GPU: its
+    /// local memory is the model's, and its engines stay idle.
     ///
     /// # Errors
     /// - `Read`, `Link`, `Symbol`: as [`CDriver::load`], of the model's library;
@@ -143,7 +143,8 @@ impl CDriver {
         CDriver::load_inner(platform, path, Hardware::of_gpu(device), setting)
     }
 
-    /// Loads a driver as [`CDriver::load`] does, for a device model. With steps its code makes them.
+    /// Loads a driver as [`CDriver::load`] does, for a device model. With steps its code makes
+    /// them.
     ///
     /// # Errors
     /// As [`CDriver::load`].

@@ -2,8 +2,8 @@
 //! library are in `foreign`.
 //!
 //! Invariants:
-//! - the library's code runs under the lock `code`: in a register access of the driver, or in a turn
-//!   of the model's agent;
+//! - the library's code runs under the lock `code`: in a register access of the driver, or in a
+//!   turn of the model's agent;
 //! - the interrupt sink is called on that agent, with no lock held;
 //! - locks are taken in the order `code`, then those of [`ModelBus`], which are innermost.
 //!

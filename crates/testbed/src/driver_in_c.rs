@@ -24,7 +24,8 @@ pub fn compile_driver(sources: &[&str], options: &[&str], library: &Path) -> boo
     true
 }
 
-/// Compiles sources of this repository into a device model at `library`, as [`compile_driver`] does.
+/// Compiles sources of this repository into a device model at `library`, as [`compile_driver`]
+/// does.
 ///
 /// # Panics
 /// For sources that do not compile.

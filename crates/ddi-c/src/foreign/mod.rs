@@ -1,5 +1,5 @@
-//! Everything between this crate and the machine code of a driver or a device model: its library, the tables of
-//! functions that each side gives to the other, and addresses of memory that the driver uses.
+//! Everything between this crate and the machine code of a driver or a device model: the library,
+//! the tables of functions that each side gives to the other, and addresses of its memory.
 //!
 //! The driver is trusted as a kernel trusts a driver: a wild pointer of it ends the process. What
 //! the code here relies on, beside the ABI:
