@@ -261,7 +261,7 @@ pub(crate) struct Run {
         conflicts_with_all = [
             "beside", "frames", "timeline", "perfetto", "chrome", "kernels", "summary", "clock", "adapter",
             "local_memory", "doorbells", "doorbell_model", "sleep_at", "preemption", "tdr_delay", "inject",
-            "validate", "driver", "verify_driver",
+            "validate", "driver", "device", "verify_driver",
         ]
     )]
     pub(crate) connect: Option<PathBuf>,
@@ -269,6 +269,10 @@ pub(crate) struct Run {
     /// submission model is packet unless --submission says another
     #[arg(long, value_name = "DRIVER.so")]
     pub(crate) driver: Option<PathBuf>,
+    /// The device that the driver drives, a shared library (include/wddm/tidegate_device.h); it is
+    /// the software GPU without the flag, whose counters of engines stay 0 with it
+    #[arg(long, value_name = "MODEL.so", requires = "driver")]
+    pub(crate) device: Option<PathBuf>,
     /// Judge the driver by the clauses of `tidegate conform` while the workload runs; broken
     /// clauses are problems of the run
     #[arg(long)]
@@ -502,6 +506,7 @@ pub(crate) struct Explore {
 #[command(after_help = "\
 Examples:
   tidegate conform ./driver.so                          a driver in C
+  tidegate conform ./driver.so --device ./model.so      on a device of yours
   tidegate conform ./driver.so --family packets --situation preemption
   tidegate conform ./driver.so --workload workloads/frame-graph.toml
   tidegate conform reference --adapter one-doorbell     the reference driver on a named adapter
@@ -518,6 +523,10 @@ pub(crate) struct Conform {
     /// The named adapter of the reference driver (default: standard)
     #[arg(long, value_name = "NAME", value_parser = adapter)]
     pub(crate) adapter: Option<Adapter>,
+    /// The device of a driver in C, a shared library (include/wddm/tidegate_device.h; default: the
+    /// software GPU)
+    #[arg(long, value_name = "MODEL.so", conflicts_with = "adapter")]
+    pub(crate) device: Option<PathBuf>,
     /// Judge only the clauses of this family; can be repeated
     #[arg(long, value_name = "FAMILY", value_parser = family)]
     pub(crate) family: Vec<Family>,

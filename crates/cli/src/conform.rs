@@ -32,6 +32,9 @@ pub(crate) fn command(arguments: &arguments::Conform, outputs: &Outputs) -> Resu
         true if arguments.explore || arguments.schedule.is_some() || arguments.run_schedules => {
             return Err(BadInput("--explore and --schedule need a driver in C".to_owned()));
         }
+        true if arguments.device.is_some() => {
+            return Err(BadInput("--device needs a driver in C".to_owned()));
+        }
         true => {
             let adapter = arguments.adapter.map(|adapter| adapter.0);
             sequential(Subject::reference(adapter), arguments)?
@@ -40,7 +43,7 @@ pub(crate) fn command(arguments: &arguments::Conform, outputs: &Outputs) -> Resu
             return Err(BadInput("--adapter is for the reference driver".to_owned()));
         }
         false => {
-            let driver = Driver::new(path, &arguments.family);
+            let driver = Driver::new(path, arguments.device.as_deref(), &arguments.family);
             if arguments.run_schedules {
                 return child::serve(&driver);
             }
@@ -96,7 +99,7 @@ fn workloads(paths: &[PathBuf]) -> Result<Vec<Arc<Workload>>, BadInput> {
 
 fn list() {
     let mut rows = table(["clause", "rule", "source"]);
-    for clause in all_clauses() {
+    for clause in all_clauses(true) {
         rows.add_row([clause.id, clause.rule, clause.source]);
     }
     outln!("{rows}");

@@ -339,7 +339,8 @@ struct Written<'a> {
 pub(crate) fn command(arguments: &arguments::Run, outputs: &mut Outputs) -> Result<End, BadInput> {
     let base = read(Some(&arguments.workload), &arguments.reading)?;
     let Read { workload, costs } = &base;
-    let driver = arguments.driver.as_deref().map(DriverFile::new);
+    let device = arguments.device.as_deref();
+    let driver = arguments.driver.as_deref().map(|path| DriverFile::new(path, device));
     // Drivers in C have packets only.
     let submission = arguments.submission.or(driver.as_ref().map(|_| Submission::Packet));
     let submissions: Vec<Submission> =

@@ -7,9 +7,9 @@ use crate::judge::{Judge, Judgement};
 use crate::order::{AS_IT_IS, costs, delayed};
 use crate::report::{Finding, Report, Row, Verdict};
 use crate::situation::{Situation, situations};
-use crate::subject::Subject;
+use crate::subject::{DEVICE, Subject};
 use crate::tally::Broken;
-use crate::watch::{Limit, Log, Truth, Watch};
+use crate::watch::{ExaminedDevice, Limit, Log, Truth, Watch};
 use std::sync::Arc;
 use tidegate::ddi::{AdapterCaps, Driver, Overrides};
 use tidegate::dxgkrnl::InterruptDelivery;
@@ -203,6 +203,8 @@ fn run(
     let findings = subject.code.as_ref().map_or(Vec::new(), |code| (code.take)());
     let (mut refused, mut cannot_run, mut stopped) = (None, None, true);
     let (mut driver_faults, mut failures) = (Vec::new(), Vec::new());
+    let of_device = findings.iter().filter(|(id, _)| *id == DEVICE);
+    failures.extend(of_device.map(|(_, what)| what.clone()));
     let problems = match result {
         Ok(result) => {
             stopped = !result.violations.is_empty();
@@ -252,6 +254,7 @@ type Watched = Mutex<Vec<(Log, Limit)>>;
 /// Returns what makes the driver: the kernel's changes, the watch, the mistake, the driver.
 fn watched(subject: &Subject, situation: &Situation, logs: Arc<Watched>, seed: u64) -> MakeDriver {
     let (make, kernel) = (Arc::clone(&subject.make), situation.kernel);
+    let other_device = subject.device.clone();
     let (limit_ns, facts) = (situation.limit_ns(), situation.facts());
     let mistake: Option<&'static Clause> = subject.mistake;
     Arc::new(move |platform, gpu| {
@@ -260,8 +263,13 @@ fn watched(subject: &Subject, situation: &Situation, logs: Arc<Watched>, seed: u
             driver = clause.plant(platform, driver);
         }
         let log = Log::new(platform, Judge::new(facts), None);
-        let limit = Limit::new(platform, limit_ns, Arc::clone(&gpu));
-        let truth = Truth { gpu: Some(gpu) };
+        let device = match &other_device {
+            None => Some(gpu as Arc<dyn ExaminedDevice>),
+            Some(last) => last(),
+        };
+        let device = device.ok_or_else(|| "the driver was made without its device".to_owned())?;
+        let limit = Limit::new(platform, limit_ns, Arc::clone(&device));
+        let truth = Truth { device: Some(device) };
         logs.lock().push((log.clone(), limit.clone()));
         let watch: Arc<dyn Driver> =
             Arc::new(Watch { inner: driver, log, limit: Some(limit), truth });

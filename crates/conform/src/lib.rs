@@ -34,5 +34,6 @@ pub use families::{UnknownClause, clause, clauses};
 pub use journal::RunEnd;
 pub use report::{Finding, Report, Row, Schedule, Verdict};
 pub use situation::{Situation, UnknownSituation, situation, situations};
-pub use subject::Subject;
+pub use subject::{DEVICE, Subject};
 pub use verifier::Verifier;
+pub use watch::ExaminedDevice;

@@ -1,6 +1,7 @@
 //! What is examined: a driver that is made anew for each situation.
 
 use crate::clause::{Clause, Words};
+use crate::watch::ExaminedDevice;
 use std::sync::Arc;
 use tidegate::ddi::Driver;
 use tidegate::kmd::ReferenceDriver;
@@ -9,6 +10,12 @@ use tidegate::{MachineConfig, MakeDriver};
 
 /// Takes what the host of a driver's code found in the last run: ids of clauses, and what was seen.
 type TakeFindings = Arc<dyn Fn() -> Vec<(&'static str, String)> + Send + Sync>;
+
+/// Returns the device of the driver that was made last; `None` if none was made.
+type LastDevice = Arc<dyn Fn() -> Option<Arc<dyn ExaminedDevice>> + Send + Sync>;
+
+/// The id of a finding that is about the device and not about the driver.
+pub const DEVICE: &str = "device";
 
 /// What the host of a driver's code checks.
 #[derive(Clone)]
@@ -26,13 +33,15 @@ pub struct Subject {
     /// The named machine whose hardware it drives.
     pub(crate) adapter: Option<&'static Variant>,
     pub(crate) code: Option<Code>,
+    /// `None` for a driver of the software GPU.
+    pub(crate) device: Option<LastDevice>,
     pub(crate) mistake: Option<&'static Clause>,
 }
 
 impl Subject {
     /// A driver of the software GPU.
     pub fn new(name: impl Into<String>, make: MakeDriver) -> Subject {
-        Subject { name: name.into(), make, adapter: None, code: None, mistake: None }
+        Subject { name: name.into(), make, adapter: None, code: None, device: None, mistake: None }
     }
 
     /// Returns its name in reports.
@@ -53,13 +62,22 @@ impl Subject {
     }
 
     /// The same driver, with the clauses that the host of its code checks, and what takes the
-    /// host's findings after each run: the id of a clause, and what was seen.
+    /// host's findings after each run: the id of a clause or [`DEVICE`], and what was seen.
     pub fn with_findings(
         self,
         clauses: Vec<Words>,
         take: impl Fn() -> Vec<(&'static str, String)> + Send + Sync + 'static,
     ) -> Subject {
         Subject { code: Some(Code { clauses, take: Arc::new(take) }), ..self }
+    }
+
+    /// The same driver, of another device than the software GPU. `last` returns the device of the
+    /// driver that was made last.
+    pub fn on_device(
+        self,
+        last: impl Fn() -> Option<Arc<dyn ExaminedDevice>> + Send + Sync + 'static,
+    ) -> Subject {
+        Subject { device: Some(Arc::new(last)), ..self }
     }
 
     /// The same driver behind the twin of a clause, which breaks it.

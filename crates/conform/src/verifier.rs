@@ -57,7 +57,7 @@ impl Verifier {
     pub fn before(&self, platform: &Platform, inner: Arc<dyn Driver>) -> Arc<dyn Driver> {
         let log = Log::new(platform, Judge::new(Facts::UNKNOWN), self.report.clone());
         self.logs.lock().push(log.clone());
-        Arc::new(Watch { inner, log, limit: None, truth: Truth { gpu: None } })
+        Arc::new(Watch { inner, log, limit: None, truth: Truth { device: None } })
     }
 
     /// Returns what puts the watch in front of the driver of a run ([`RunRequest::layer`]).

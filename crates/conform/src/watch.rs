@@ -54,21 +54,64 @@ impl Log {
     }
 }
 
-/// Stops the GPU of a run that has not ended in time, so that it ends as a standstill.
+/// The device of an examined driver.
+pub trait ExaminedDevice: Send + Sync {
+    /// Returns the number of engines, of all GPUs.
+    fn engines(&self) -> u32;
+
+    /// Returns the number of nodes of each GPU.
+    fn nodes_of_each(&self) -> u32;
+
+    /// Returns the last packet that an engine has completed, if the device says so.
+    fn completed(&self, engine: EngineId) -> Option<u32>;
+
+    /// Stops the device: pending work stays pending.
+    fn stop(&self);
+}
+
+impl ExaminedDevice for SoftGpu {
+    fn engines(&self) -> u32 {
+        self.preemption().len() as u32
+    }
+
+    fn nodes_of_each(&self) -> u32 {
+        SoftGpu::nodes_of_each(self)
+    }
+
+    fn completed(&self, engine: EngineId) -> Option<u32> {
+        let nodes = SoftGpu::nodes_of_each(self);
+        let number = engine.engine_ordinal * nodes + engine.node_ordinal;
+        if engine.node_ordinal >= nodes {
+            return None;
+        }
+        let value = self.read_register(Register::COMPLETED_FENCE.offset(number));
+        u32::try_from(value).ok()
+    }
+
+    fn stop(&self) {
+        SoftGpu::stop(self);
+    }
+}
+
+/// Stops the device of a run that has not ended in time, so that it ends as a standstill.
 #[derive(Clone)]
 pub(crate) struct Limit {
     platform: Platform,
     limit_ns: u64,
-    gpu: Arc<SoftGpu>,
+    device: Arc<dyn ExaminedDevice>,
     begun: Arc<Mutex<bool>>,
     overdue: Arc<Mutex<bool>>,
 }
 
 impl Limit {
-    pub(crate) fn new(platform: &Platform, limit_ns: u64, gpu: Arc<SoftGpu>) -> Limit {
+    pub(crate) fn new(
+        platform: &Platform,
+        limit_ns: u64,
+        device: Arc<dyn ExaminedDevice>,
+    ) -> Limit {
         let begun = Arc::new(platform.mutex("whether a run has a limit", false));
         let overdue = Arc::new(platform.mutex("whether a run was ended", false));
-        Limit { platform: platform.clone(), limit_ns, gpu, begun, overdue }
+        Limit { platform: platform.clone(), limit_ns, device, begun, overdue }
     }
 
     fn begin(&self) {
@@ -81,7 +124,7 @@ impl Limit {
         self.platform.spawn_worker("end of a situation", move || {
             if limit.platform.sleep_until(end) != WaitEnd::Stopped {
                 *limit.overdue.lock() = true;
-                limit.gpu.stop();
+                limit.device.stop();
             }
         });
     }
@@ -109,32 +152,22 @@ pub(crate) struct Watch {
 /// What the device has done, where it is known.
 #[derive(Clone)]
 pub(crate) struct Truth {
-    pub(crate) gpu: Option<Arc<SoftGpu>>,
+    pub(crate) device: Option<Arc<dyn ExaminedDevice>>,
 }
 
 impl Truth {
-    /// Returns the last packet that the device has completed on an engine.
-    fn completed(&self, engine: EngineId) -> Option<u32> {
-        let gpu = self.gpu.as_ref()?;
-        let number = engine.engine_ordinal * gpu.nodes_of_each() + engine.node_ordinal;
-        if engine.node_ordinal >= gpu.nodes_of_each() {
-            return None;
-        }
-        let value = gpu.read_register(Register::COMPLETED_FENCE.offset(number));
-        u32::try_from(value).ok()
-    }
-
     fn note(&self, log: &Log, engine: EngineId) {
-        if let Some(id) = self.completed(engine) {
+        let id = self.device.as_ref().and_then(|device| device.completed(engine));
+        if let Some(id) = id {
             log.note(Event::OnDevice(engine, id));
         }
     }
 
     /// Notes every engine.
     fn note_all(&self, log: &Log) {
-        let Some(gpu) = &self.gpu else { return };
-        for number in 0..gpu.preemption().len() as u32 {
-            let nodes = gpu.nodes_of_each();
+        let Some(device) = &self.device else { return };
+        let nodes = device.nodes_of_each().max(1);
+        for number in 0..device.engines() {
             let (engine_ordinal, node_ordinal) = (number / nodes, number % nodes);
             self.note(log, EngineId { engine_ordinal, node_ordinal });
         }

@@ -7,7 +7,7 @@
 
 use crate::CDriver;
 use crate::address::{address_of, address_of_first};
-use crate::host::{DOORBELLS_AT, DOORBELLS_BYTES};
+use crate::pci::DOORBELLS;
 use crate::rule::Rule;
 use std::sync::Arc;
 use tidegate_ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
@@ -25,7 +25,7 @@ const DOORBELL_STRIDE: u64 = 4096;
 
 /// Returns the queue whose doorbell a driver sees at an address.
 fn queue_at(address: u64) -> Option<QueueId> {
-    let offset = address.checked_sub(DOORBELLS_AT).filter(|offset| *offset < DOORBELLS_BYTES)?;
+    let offset = DOORBELLS.offset_of(address)?;
     let number = offset.is_multiple_of(DOORBELL_STRIDE).then_some(offset / DOORBELL_STRIDE)?;
     u32::try_from(number).ok().map(QueueId)
 }
@@ -130,7 +130,7 @@ impl CDriver {
     ) -> Option<ConnectedDoorbell> {
         const CONNECTED: u32 = DoorbellStatus::Connected as u32;
         const NOTIFY: u32 = DoorbellStatus::ConnectedNotify as u32;
-        let device = &self.host().device;
+        let device = &self.host().hardware.device;
         let queue = queue_at(c.kernel_cpu_va)?;
         let (page, summary, bit) = device.doorbell_page(queue)?;
         let second = |needed: bool| -> Option<Option<Page>> {

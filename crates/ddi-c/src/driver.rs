@@ -6,9 +6,11 @@
 //! the driver has freed its memory.
 
 use crate::foreign::{
-    DriverFeatures, Entries, HostContext, HostTable, Library, ROUTINES, resources,
+    DriverFeatures, Entries, HostContext, HostTable, Library, ROUTINES, open_model, resources,
 };
+use crate::hardware::Hardware;
 use crate::host::Host;
+use crate::model::{DeviceModel, ModelBus};
 use crate::objects::Objects;
 use crate::rule::{Finding, Rule};
 use crate::steps::Steps;
@@ -72,6 +74,27 @@ impl Findings {
     }
 }
 
+impl DeviceModel {
+    /// Loads a device model for a machine and opens its device. `gpu` is the machine's GPU: its
+    /// local memory is the model's, and its engines stay idle.
+    ///
+    /// # Errors
+    /// - `Read`, `Link`, `Symbol`: as [`CDriver::load`], of the model's library;
+    /// - `Model`: the device is not opened, or describes itself as no device can be.
+    pub fn open(
+        platform: &Platform,
+        path: &Path,
+        gpu: Arc<dyn Device>,
+    ) -> Result<Arc<DeviceModel>, LoadError> {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let bus = Arc::new(ModelBus::new(platform, name, &*gpu));
+        let (description, code) = open_model(path, &bus)?;
+        // spec: PRE-182
+        description.check().map_err(|reason| LoadError::Model { path: path.to_owned(), reason })?;
+        Ok(Arc::new(DeviceModel::new(bus, gpu, description, code)))
+    }
+}
+
 impl CDriver {
     /// Loads a driver as [`CDriver::load_with`] does, with the registry of the file that the
     /// variable TIDEGATE_REGISTRY names.
@@ -103,7 +126,7 @@ impl CDriver {
         device: Arc<dyn Device>,
         registry: Registry,
     ) -> Result<CDriver, LoadError> {
-        CDriver::load_inner(platform, path, device, (registry, None))
+        CDriver::load_inner(platform, path, Hardware::of_gpu(device), (registry, None))
     }
 
     /// Loads a driver as [`CDriver::load`] does. Its code makes these steps.
@@ -117,25 +140,42 @@ impl CDriver {
         steps: Steps,
     ) -> Result<CDriver, LoadError> {
         let setting = (Registry::from_environment()?, Some(steps));
-        CDriver::load_inner(platform, path, device, setting)
+        CDriver::load_inner(platform, path, Hardware::of_gpu(device), setting)
+    }
+
+    /// Loads a driver as [`CDriver::load`] does, for a device model. With steps its code makes
+    /// them.
+    ///
+    /// # Errors
+    /// As [`CDriver::load`].
+    pub fn load_on_model(
+        platform: &Platform,
+        path: &Path,
+        model: Arc<DeviceModel>,
+        steps: Option<Steps>,
+    ) -> Result<CDriver, LoadError> {
+        let setting = (Registry::from_environment()?, steps);
+        CDriver::load_inner(platform, path, Hardware::of_model(model), setting)
     }
 
     fn load_inner(
         platform: &Platform,
         path: &Path,
-        device: Arc<dyn Device>,
+        hardware: Hardware,
         setting: (Registry, Option<Steps>),
     ) -> Result<CDriver, LoadError> {
         if !has_plain_memory(platform) {
             return Err(LoadError::Explored);
         }
-        if device.physical_gpu_count() != 1 {
-            return Err(LoadError::LinkedGpus(device.physical_gpu_count()));
+        let gpus = hardware.device.physical_gpu_count();
+        if gpus != 1 {
+            return Err(LoadError::LinkedGpus(gpus));
         }
         // 1.
         let library = Library::load(path)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let host = Arc::new(Host::new(platform, device, name, resources(), ROUTINES, setting));
+        let resources = resources(&hardware.function);
+        let host = Arc::new(Host::new(platform, hardware, name, resources, ROUTINES, setting));
         let entries = platform.mutex("driver's entries", None);
         let callbacks = library.callbacks;
         let context = Arc::new(HostContext { host: Arc::clone(&host), entries, callbacks });

@@ -1,4 +1,4 @@
-//! Why a driver is not loaded.
+//! Why a driver, or the model of its device, is not loaded.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,8 +8,10 @@ use tidegate_ddi::Status;
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.
-    #[error("cannot read the driver {}: {error}", path.display())]
+    #[error("cannot read the {what} {}: {error}", path.display())]
     Read {
+        /// Driver or device model.
+        what: &'static str,
         /// The file.
         path: PathBuf,
         /// Why.
@@ -19,23 +21,34 @@ pub enum LoadError {
     #[error(transparent)]
     Registry(#[from] crate::RegistryError),
     /// The dynamic linker refuses it.
-    #[error("cannot link the driver {}: {reason}", path.display())]
+    #[error("cannot link the {what} {}: {reason}", path.display())]
     Link {
+        /// Driver or device model.
+        what: &'static str,
         /// The file.
         path: PathBuf,
         /// The linker's words, which name an undefined symbol.
         reason: String,
     },
     /// A symbol is missing.
-    #[error(
-        "the driver {} has no symbol {name}: compile DriverEntry and include/wddm/tidegate_nt.c into it",
-        path.display()
-    )]
+    #[error("the {what} {} has no symbol {name}: {remedy}", path.display())]
     Symbol {
+        /// Driver or device model.
+        what: &'static str,
         /// The file.
         path: PathBuf,
         /// The symbol.
         name: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A device model that does not describe a device.
+    #[error("the device model {} is refused: {reason}", path.display())]
+    Model {
+        /// The file.
+        path: PathBuf,
+        /// The value that was seen, and what is allowed.
+        reason: String,
     },
     /// `tidegate_nt.c` of another release.
     #[error("the driver {} has another release of tidegate_nt.c: compile it again", path.display())]

@@ -7,44 +7,25 @@
 use crate::address::{address_of, address_of_first, address_of_shared};
 use crate::callers::Callers;
 use crate::dpc_queue::{Agents, Routines};
+use crate::hardware::Hardware;
 use crate::registry::{Handles, Registry, SOFTWARE_KEY};
-use crate::rule::{Finding, Rule};
+use crate::rule::{BrokenRules, Finding, Rule};
 use crate::steps::{Steps, When, is_step};
 use crate::waitable::Waitables;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tidegate_ddi::{Callbacks, Dirql, Dispatch, FeatureInterface, InterruptData};
-use tidegate_gpu_abi::{Device, Register};
 use tidegate_platform::level::{self, Level};
 use tidegate_platform::{
     Bulk, CpuTime, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Step, WaitEnd, Word,
     current,
 };
 
-/// The address at which a driver sees its registers. It is a non-canonical address, so a plain
-/// access ends the process.
-pub(crate) const REGISTERS_AT: u64 = 0x7D6E_0000_0000_0000;
-/// The bus address of the registers.
-pub(crate) const REGISTERS_BUS: u64 = 0xE000_0000_0000;
-/// Bytes of the registers: 8 for each register that a device can have.
-pub(crate) const REGISTERS_BYTES: u32 = 1 << 28;
-/// The address at which a driver sees doorbells: 4 KiB for each number of a queue.
-pub(crate) const DOORBELLS_AT: u64 = 0x7D70_0000_0000_0000;
-/// The bus address of the doorbells.
-pub(crate) const DOORBELLS_BUS: u64 = 0xD000_0000_0000;
-/// Bytes of the doorbells.
-pub(crate) const DOORBELLS_BYTES: u64 = 1 << 44;
-/// Bytes of a register.
-const REGISTER_BYTES: u64 = 8;
-
 /// Published numbers of levels.
 const APC_LEVEL: u32 = 1;
 const DISPATCH_LEVEL: u32 = 2;
 /// The level of the device's interrupt; x86-64 has 3 to 12 for devices.
 const DEVICE_LEVEL: u32 = 5;
-
-/// Violations that are kept with their text. Later ones are only counted.
-const KEPT_VIOLATIONS: usize = 64;
 
 /// Words of an object of the kernel.
 const OBJECT_WORDS: usize = 64;
@@ -57,7 +38,7 @@ const CONTENDED: u64 = 2;
 /// The kernel around one driver.
 pub(crate) struct Host {
     pub(crate) platform: Platform,
-    pub(crate) device: Arc<dyn Device>,
+    pub(crate) hardware: Hardware,
     /// The name of the driver, for messages.
     pub(crate) name: String,
     /// Held while code at the device's level runs.
@@ -89,7 +70,7 @@ pub(crate) struct Host {
     private_data: Mutex<PrivateData>,
     /// Addresses of surfaces in their segments, and on the bus, of the last flips.
     pub(crate) shown: Mutex<VecDeque<(u64, PhysicalAddress)>>,
-    violations: Mutex<Violations>,
+    violations: Arc<BrokenRules>,
     /// The steps of an exploration.
     steps: Option<Steps>,
 }
@@ -121,19 +102,6 @@ impl LogWindow {
             Some(_) => None,
         }
     }
-}
-
-/// Returns the address at which a driver sees a range of the bus that the device answers.
-pub(crate) fn window(bus: u64, bytes: u64) -> Option<u64> {
-    let windows = [
-        (REGISTERS_BUS, u64::from(REGISTERS_BYTES), REGISTERS_AT),
-        (DOORBELLS_BUS, DOORBELLS_BYTES, DOORBELLS_AT),
-    ];
-    windows.into_iter().find_map(|(start, size, at)| {
-        let offset = bus.checked_sub(start)?;
-        let end = offset.checked_add(bytes)?;
-        (end <= size).then(|| at + offset)
-    })
 }
 
 #[derive(Default)]
@@ -169,24 +137,19 @@ struct PrivateData {
     preempted: BTreeMap<Buffer, VecDeque<Vec<u64>>>,
 }
 
-#[derive(Default)]
-struct Violations {
-    count: u64,
-    kept: Vec<Finding>,
-}
-
 impl Host {
     pub(crate) fn new(
         platform: &Platform,
-        device: Arc<dyn Device>,
+        hardware: Hardware,
         name: String,
         resources: Vec<u64>,
         routines: Routines,
         (registry, steps): (Registry, Option<Steps>),
     ) -> Host {
+        let of_model = hardware.model.as_ref().map(|model| model.broken());
         Host {
             platform: platform.clone(),
-            device,
+            hardware,
             name,
             line: platform.mutex("driver's interrupt line", ()),
             reports: platform.mutex("driver's reports", Reports::default()),
@@ -206,7 +169,7 @@ impl Host {
             device_object: vec![0; OBJECT_WORDS],
             private_data: platform.mutex("driver's private data", PrivateData::default()),
             shown: platform.mutex("driver's surfaces", VecDeque::new()),
-            violations: platform.mutex("driver's violations", Violations::default()),
+            violations: of_model.unwrap_or_else(|| Arc::new(BrokenRules::new(platform))),
             steps,
         }
     }
@@ -278,16 +241,11 @@ impl Host {
 
     /// Records a broken rule.
     pub(crate) fn violation(&self, rule: Rule, text: impl Into<String>) {
-        let mut violations = self.violations.lock();
-        violations.count += 1;
-        if violations.kept.len() < KEPT_VIOLATIONS {
-            violations.kept.push(Finding { rule, text: text.into() });
-        }
+        self.violations.add(rule, text.into());
     }
 
     pub(crate) fn violations(&self) -> (u64, Vec<Finding>) {
-        let violations = self.violations.lock();
-        (violations.count, violations.kept.clone())
+        self.violations.all()
     }
 
     // Levels.
@@ -512,12 +470,12 @@ impl Host {
 
     /// Returns the address at which a driver sees a range of the bus (MmMapIoSpace), or 0.
     pub(crate) fn map_io(&self, bus: u64, bytes: u64) -> u64 {
-        let Some(at) = window(bus, bytes) else {
+        let Some(at) = self.hardware.function.window(bus, bytes) else {
             self.violation(
                 Rule::Mapping,
                 format!(
-                    "MmMapIoSpace of {bytes} bytes at {bus:#x}: the device has registers at \
-                 {REGISTERS_BUS:#x}"
+                    "MmMapIoSpace of {bytes} bytes at {bus:#x}: the device has registers at {}",
+                    self.hardware.function.ranges()
                 ),
             );
             return 0;
@@ -561,20 +519,6 @@ impl Host {
 
     // Registers.
 
-    fn register(&self, at: u64, bytes: u32) -> Option<Register> {
-        let offset = at.checked_sub(REGISTERS_AT).filter(|o| *o < u64::from(REGISTERS_BYTES));
-        let whole = u64::from(bytes) == REGISTER_BYTES;
-        match offset.filter(|o| o.is_multiple_of(REGISTER_BYTES) && whole) {
-            Some(offset) => Some(Register((offset / REGISTER_BYTES) as u32)),
-            None => {
-                self.violation(Rule::Register, format!(
-                    "an access of {bytes} bytes at {at:#x}: registers have 8 bytes each, from {REGISTERS_AT:#x}"
-                ));
-                None
-            }
-        }
-    }
-
     /// KeBugCheckEx. Ends the run.
     pub(crate) fn bug_check(&self, code: u32, parameters: [u64; 4]) -> ! {
         self.violation(Rule::Assertion, format!("KeBugCheckEx with the code {code:#x}"));
@@ -583,12 +527,15 @@ impl Host {
 
     /// Reads a register. An access that hits none returns all ones, as a bus does.
     pub(crate) fn read_register(&self, at: u64, bytes: u32) -> u64 {
-        self.register(at, bytes).map_or(u64::MAX, |register| self.device.read_register(register))
+        self.hardware.read(at, bytes).unwrap_or_else(|what| {
+            self.violation(Rule::Register, what);
+            u64::MAX
+        })
     }
 
     pub(crate) fn write_register(&self, at: u64, bytes: u32, value: u64) {
-        if let Some(register) = self.register(at, bytes) {
-            self.device.write_register(register, value);
+        if let Err(what) = self.hardware.write(at, bytes, value) {
+            self.violation(Rule::Register, what);
         }
     }
 

@@ -7,7 +7,8 @@
 //! (decisions/0173).
 //!
 //! Rooms, each using those before it: `address` · `error` · `rule` (what the host checks) ·
-//! `steps` (of an exploration) · `objects` · `dpc_queue`, `callers`, `registry`, `waitable` (what
+//! `steps` (of an exploration) · `pci`, `model`, `hardware` (the device: the software GPU, or a
+//! library of the user) · `objects` · `dpc_queue`, `callers`, `registry`, `waitable` (what
 //! the host keeps) · `host` (what the driver's code uses: levels, locks, memory, registers,
 //! reports) · `stack` (callers and their stacks) · `handles` (keys and objects) · `waits` (events,
 //! mutexes, semaphores) · `agents` (DPCs, timers, threads, work) · `foreign` (all unsafe code: the
@@ -34,10 +35,12 @@ mod error;
 mod fences;
 mod foreign;
 mod handles;
+mod hardware;
 mod host;
 mod hw_queues;
 mod kernel_calls;
 mod memory;
+mod model;
 mod objects;
 mod packets;
 mod patching;
@@ -52,6 +55,7 @@ mod waits;
 
 pub use driver::{CDriver, Findings};
 pub use error::LoadError;
+pub use model::DeviceModel;
 pub use registry::{Registry, RegistryError};
 pub use rule::{Finding, Rule};
 pub use steps::{StepSeen, Steps};

@@ -352,7 +352,7 @@ impl Driver for CDriver {
     }
 
     fn connect_interrupt(&self, _level: &Passive, service: Arc<dyn InterruptService>) {
-        self.host().device.connect_interrupt(Arc::new(Line(service)));
+        self.host().hardware.device.connect_interrupt(Arc::new(Line(service)));
     }
 }
 

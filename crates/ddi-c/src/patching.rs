@@ -97,7 +97,8 @@ impl CDriver {
     /// Returns where a command has addresses.
     fn operands(&self, command: &Command) -> Result<Vec<Operand>, Status> {
         let of_program = |program: u32, args: &[u64], first: usize| {
-            let arguments = self.host().device.program_arguments(program).unwrap_or_default();
+            let arguments =
+                self.host().hardware.device.program_arguments(program).unwrap_or_default();
             let places = arguments.iter().zip(args).zip(first..);
             let operands = places.filter_map(|((argument, word), at)| match argument.kind {
                 ArgumentKind::Buffer { access } if *word != 0 => {

@@ -1,5 +1,7 @@
 //! The rules that the host checks while the code of a driver runs. Each finding is of one rule.
 
+use tidegate_platform::{Mutex, Platform};
+
 macro_rules! rules {
     ($($(#[$doc:meta])* $Rule:ident $id:literal $text:literal, $source:literal;)*) => {
         /// A rule for the code of a driver.
@@ -95,9 +97,18 @@ rules! {
     Priority "code-priority" "a thread's priority is 1 to 31", "page KeSetPriorityThread";
     Assertion "code-assertion" "assertions hold, and KeBugCheckEx is not called",
         "page NT_ASSERT";
+    Dma "code-dma" "a device model finds memory at the bus addresses that the driver gives it",
+        "page MmGetPhysicalAddress";
+    Line "code-line" "the interrupt routine has a device model lower its interrupt line",
+        "page DXGKDDI_INTERRUPT_ROUTINE";
 }
 
 impl Rule {
+    /// Returns whether the rule is checked only on a device model.
+    pub const fn needs_model(self) -> bool {
+        matches!(self, Rule::Dma | Rule::Line)
+    }
+
     /// Returns the rule that `tidegate_nt.c` names; an unknown name is an assertion's.
     pub(crate) fn of_id(id: &str) -> Rule {
         Rule::ALL.iter().copied().find(|rule| rule.id() == id).unwrap_or(Rule::Assertion)
@@ -111,4 +122,36 @@ pub struct Finding {
     pub rule: Rule,
     /// What was seen.
     pub text: String,
+}
+
+/// Findings that are kept with their text. Later ones are only counted.
+const KEPT: usize = 64;
+
+#[derive(Default)]
+struct Found {
+    count: u64,
+    kept: Vec<Finding>,
+}
+
+/// The rules that were broken, in order.
+pub(crate) struct BrokenRules(Mutex<Found>);
+
+impl BrokenRules {
+    pub(crate) fn new(platform: &Platform) -> BrokenRules {
+        BrokenRules(platform.mutex("driver's violations", Found::default()))
+    }
+
+    pub(crate) fn add(&self, rule: Rule, text: String) {
+        let mut found = self.0.lock();
+        found.count += 1;
+        if found.kept.len() < KEPT {
+            found.kept.push(Finding { rule, text });
+        }
+    }
+
+    /// Returns how many there are, and the first of them.
+    pub(crate) fn all(&self) -> (u64, Vec<Finding>) {
+        let found = self.0.lock();
+        (found.count, found.kept.clone())
+    }
 }

@@ -144,6 +144,7 @@ mod tests {
     use super::*;
     use crate::Registry;
     use crate::foreign::ROUTINES;
+    use crate::hardware::Hardware;
     use std::sync::Arc;
     use tidegate_gpu_abi::{Device, InterruptSink, QueueId, Register, Summary};
     use tidegate_platform::level::Level;
@@ -192,7 +193,8 @@ mod tests {
         let device = Arc::new(Unused(platform.clone()));
         let name = "test".to_owned();
         let setting = (Registry::default(), None);
-        let host = Host::new(&platform, device, name, Vec::new(), ROUTINES, setting);
+        let hardware = Hardware::of_gpu(device);
+        let host = Host::new(&platform, hardware, name, Vec::new(), ROUTINES, setting);
         let kept = || host.callers.lock().agents.len();
         host.at_level("an entry", Level::Passive, || {
             host.enter_region();

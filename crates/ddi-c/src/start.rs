@@ -4,6 +4,7 @@ use crate::CDriver;
 use crate::address::{address_of, address_of_first};
 use crate::foreign::{DxgkStartInfo, Interface, place};
 use crate::host::Kernel;
+use crate::model::DeviceModel;
 use crate::objects::{Declared, SegmentAddresses};
 use crate::rule::Rule;
 use tidegate_d3dukmdt::{ComputePreemption, EngineKind, GraphicsPreemption};
@@ -45,11 +46,16 @@ const MOST_ADDRESS_BITS: u64 = 63;
 /// Bytes of an entry of a page table are this or more.
 const LEAST_ENTRY_BYTES: u128 = 8;
 
+/// Calls of the interrupt routine for a line that stays high.
+const MOST_CALLS_FOR_A_LINE: u32 = 100;
+
 const NO_INPUT: Option<&mut u32> = None;
 
 impl CDriver {
     pub(crate) fn start(&self, info: StartInfo) -> Result<(), Status> {
         let StartInfo { callbacks, features, system_memory } = info;
+        let model = &self.host().hardware.model;
+        model.iter().for_each(|model| model.begin(system_memory.clone()));
         self.host().set_kernel(Some(Kernel { callbacks, features, system_memory }));
         let started = self.start_miniport().and_then(|has_display| {
             let declared = self.declare(has_display);
@@ -61,11 +67,17 @@ impl CDriver {
         match started {
             Ok(declared) => self.objects.lock().declared = declared,
             Err(status) => {
-                self.host().set_kernel(None);
+                self.forget_kernel();
                 return Err(status);
             }
         }
         Ok(())
+    }
+
+    /// The device is stopped: nothing reaches the kernel's callbacks and memory.
+    fn forget_kernel(&self) {
+        self.host().set_kernel(None);
+        self.host().hardware.model.iter().for_each(|model| model.end());
     }
 
     /// Queries the capabilities of the started device.
@@ -106,7 +118,7 @@ impl CDriver {
     pub(crate) fn stop(&self) {
         self.remove_primaries();
         self.must("DxgkDdiStopDevice", |entries| entries.stop_device(self.adapter));
-        self.host().set_kernel(None);
+        self.forget_kernel();
     }
 
     /// DxgkDdiQueryAdapterInfo. `bytes` is the size of the output in the driver's version.
@@ -151,7 +163,7 @@ impl CDriver {
         let bytes = self.entries.version.driver_caps_bytes;
         self.need(DRIVERCAPS, NO_INPUT, &mut caps, bytes)?;
         let scheduling = VidSchCaps::from_bits_truncate(caps.scheduling_caps & !PACKET_CAP);
-        let nodes = caps.nodes.min(self.host().device.node_count());
+        let nodes = caps.nodes.min(self.host().hardware.device.node_count());
         if nodes != caps.nodes {
             self.host().violation(
                 Rule::Answer,
@@ -176,7 +188,11 @@ impl CDriver {
             flip_on_vsync_mmio: caps.flip_caps & FLIP_ON_VSYNC_MMIO != 0,
             nodes: (0..nodes).map(|node| self.node(node)).collect(),
             display: has_display.then(|| DisplayCaps {
-                refresh_period_ns: self.host().device.read_register(Register::DISPLAY_PERIOD),
+                refresh_period_ns: self
+                    .host()
+                    .hardware
+                    .device
+                    .read_register(Register::DISPLAY_PERIOD),
             }),
             physical_adapters: 1,
             monitored_values_in_memory: true,
@@ -188,7 +204,8 @@ impl CDriver {
     /// Without GPU virtual addresses the device's accesses are of one kind, which is its trait.
     fn is_coherent(&self) -> Result<bool, Status> {
         if !self.entries.has_virtual_addresses() {
-            let traits = DeviceTraits(self.host().device.read_register(Register::DEVICE_TRAITS));
+            let traits =
+                DeviceTraits(self.host().hardware.device.read_register(Register::DEVICE_TRAITS));
             return Ok(!traits.has(DeviceTraits::NOT_IO_COHERENT));
         }
         Ok(GpuMmuCapsFlags::from_bits_truncate(self.mmu_caps()?.flags)
@@ -207,7 +224,7 @@ impl CDriver {
             iommu_supported: 0,
         };
         // WDDM 1.2 has no such entry. A kernel then knows engines by their numbers.
-        let kind = self.host().device.read_register(Register::NODE_CLASS.offset(node));
+        let kind = self.host().hardware.device.read_register(Register::NODE_CLASS.offset(node));
         let kind = EngineKind::ALL.get(kind as usize).copied().unwrap_or(EngineKind::Compute);
         metadata.engine_type = kind.engine_type();
         if self.entries.has(place::GET_NODE_METADATA) {
@@ -219,7 +236,7 @@ impl CDriver {
         let name: Vec<u16> =
             { metadata.friendly_name }.into_iter().take_while(|unit| *unit != 0).collect();
         let has = |flag: NodeMetadataFlags| flags & flag.bits() != 0;
-        let device = &self.host().device;
+        let device = &self.host().hardware.device;
         let traits = NodeTraits(device.read_register(Register::NODE_TRAITS.offset(node)));
         let mut kinds = EngineKind::ALL.iter().copied();
         NodeMetadata {
@@ -373,7 +390,7 @@ impl CDriver {
         system: SegmentFlags,
         refusal: impl Fn(u32) -> String,
     ) -> (Vec<Segment>, SegmentAddresses) {
-        let device = &self.host().device;
+        let device = &self.host().hardware.device;
         let local_base = device.read_register(Register::LOCAL_MEMORY_BASE);
         let mut addresses = SegmentAddresses { local_base, ..SegmentAddresses::default() };
         let mut segments = Vec::new();
@@ -444,12 +461,53 @@ impl CDriver {
     /// Calls the interrupt routine. The line orders it with DxgkCbSynchronizeExecution.
     pub(crate) fn interrupt(&self, level: &tidegate_ddi::Dirql<'_>) -> bool {
         let line = self.host().line.lock_device();
-        let ours = self.host().at_level("DxgkDdiInterruptRoutine", Level::Dirql, || {
-            self.entries.interrupt_routine(self.adapter, 0)
-        });
+        let ours = match &self.host().hardware.model {
+            None => self.serve_interrupt(0),
+            Some(model) if model.has_messages() => self.serve_messages(model),
+            Some(model) => self.serve_line(model),
+        };
         self.host().forward(level);
         drop(line);
+        ours
+    }
+
+    fn serve_interrupt(&self, message: u32) -> bool {
+        let ours = self.host().at_level("DxgkDdiInterruptRoutine", Level::Dirql, || {
+            self.entries.interrupt_routine(self.adapter, message)
+        });
         ours.is_some_and(|ours| ours != 0)
+    }
+
+    /// Calls the interrupt routine once for each message.
+    // spec: PRE-181
+    fn serve_messages(&self, model: &DeviceModel) -> bool {
+        let mut ours = false;
+        while let Some(message) = model.take_message() {
+            ours |= self.serve_interrupt(message);
+        }
+        ours
+    }
+
+    /// Calls the interrupt routine, and again while the line is high.
+    fn serve_line(&self, model: &DeviceModel) -> bool {
+        let mut ours = self.serve_interrupt(0);
+        for _ in 1..MOST_CALLS_FOR_A_LINE {
+            if !model.is_line_high() {
+                return ours;
+            }
+            ours |= self.serve_interrupt(0);
+        }
+        if model.is_line_high() {
+            self.host().violation(
+                Rule::Line,
+                format!(
+                    "the interrupt line is high after {MOST_CALLS_FOR_A_LINE} calls of \
+                     DxgkDdiInterruptRoutine: it stays masked until the device lowers it"
+                ),
+            );
+            model.mask_line();
+        }
+        ours
     }
 }
 

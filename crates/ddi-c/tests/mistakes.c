@@ -122,7 +122,51 @@ static BOOLEAN PlantedInterruptRoutine(PVOID MiniportDeviceContext, ULONG Messag
     if (MISTAKE == 14) { /* a callback above its level */
         adapter->Kernel.DxgkCbNotifyDpc(adapter->Kernel.DeviceHandle);
     }
+    if (MISTAKE == 34) { /* the line stays high */
+        return TRUE;
+    }
+    NT_ASSERT(MISTAKE != 35 || MessageNumber == 1);
     return InterruptRoutine(MiniportDeviceContext, MessageNumber);
+}
+
+/* Allowed, on a device model with messages and two ranges: finds them all. */
+static NTSTATUS PlantedStartDevice(
+    PVOID MiniportDeviceContext, PDXGK_START_INFO DxgkStartInfo, PDXGKRNL_INTERFACE DxgkInterface,
+    PULONG NumberOfVideoPresentSources, PULONG NumberOfChildren) {
+    NTSTATUS status = StartDevice(
+        MiniportDeviceContext, DxgkStartInfo, DxgkInterface, NumberOfVideoPresentSources,
+        NumberOfChildren);
+    DXGK_DEVICE_INFO device;
+    PCM_PARTIAL_RESOURCE_LIST resources;
+    PHYSICAL_ADDRESS at;
+    ULONG read = 0, i;
+    USHORT ids[2] = {0, 0};
+    if (MISTAKE != 35 || !NT_SUCCESS(status)) {
+        return status;
+    }
+    NT_ASSERT(NT_SUCCESS(DxgkInterface->DxgkCbReadDeviceSpace(
+        DxgkInterface->DeviceHandle, 0, ids, 0, sizeof(ids), &read)));
+    NT_ASSERT(read == sizeof(ids) && ids[0] == 0x1234 && ids[1] == 1);
+    NT_ASSERT(NT_SUCCESS(
+        DxgkInterface->DxgkCbGetDeviceInformation(DxgkInterface->DeviceHandle, &device)));
+    resources = &device.TranslatedResourceList->List[0].PartialResourceList;
+    NT_ASSERT(resources->Count == 4);
+    for (i = 1; i < 3; i++) {
+        NT_ASSERT(resources->PartialDescriptors[i].Type == CmResourceTypeInterrupt);
+        NT_ASSERT(resources->PartialDescriptors[i].Flags == CM_RESOURCE_INTERRUPT_MESSAGE);
+    }
+    NT_ASSERT(resources->PartialDescriptors[3].u.Memory.Length == 8192);
+    at = resources->PartialDescriptors[3].u.Memory.Start;
+    {
+        PUCHAR range = (PUCHAR)MmMapIoSpace(at, 8192, MmNonCached);
+        NT_ASSERT(READ_REGISTER_UCHAR(range + 3) == 4);
+        NT_ASSERT(READ_REGISTER_ULONG((volatile ULONG *)(range + 16)) == 20);
+        /* The device makes steps before the machine runs. */
+        while (READ_REGISTER_USHORT((volatile USHORT *)(range + 0x1000)) < 9) {
+        }
+        MmUnmapIoSpace(range, 8192);
+    }
+    return status;
 }
 
 /* Allowed: private data of a packet is kept when it is preempted. */
@@ -151,6 +195,14 @@ static LONG resubmitted;
 
 static NTSTATUS PlantedStopDevice(PVOID MiniportDeviceContext) {
     NT_ASSERT(MISTAKE != 28 || resubmitted > 0);
+    if (MISTAKE == 33) { /* a ring at an address without memory, which the device reads at once */
+        COMMAND command;
+        Fill(&command, CMD_CREATE_QUEUE, 0, QUEUE_KIND_NODE, 0);
+        command.Words[4] = command.Words[6] = 0x7000;
+        command.Words[5] = RING_SLOTS;
+        (void)Run((PADAPTER)MiniportDeviceContext, &command);
+        (void)CompleteWith((PADAPTER)MiniportDeviceContext, CMD_PREEMPT_NODE, 0, 1);
+    }
     return StopDevice(MiniportDeviceContext);
 }
 
@@ -212,6 +264,7 @@ static NTSTATUS Planted(
     data->DxgkDdiDpcRoutine = PlantedDpcRoutine;
     data->DxgkDdiInterruptRoutine = PlantedInterruptRoutine;
     data->DxgkDdiSubmitCommandVirtual = PlantedSubmitCommandVirtual;
+    data->DxgkDdiStartDevice = PlantedStartDevice;
     data->DxgkDdiStopDevice = PlantedStopDevice;
     if (MISTAKE == 28) {
         data->DxgkDdiCreateContext = PlantedCreateContext;

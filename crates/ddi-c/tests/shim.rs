@@ -70,9 +70,9 @@ fn functions_of_the_kernel_do_what_their_pages_say() {
     }
 }
 
-/// Rules that mistakes of the packet driver break (`packet.rs`): `mistakes.c` and `agents.c`. No
-/// mistake is planted for `PagingBuffer`.
-const OTHER_RULES: [Rule; 14] = [
+/// Rules that mistakes of the packet driver break (`packet.rs`, `model.rs`): `mistakes.c` and
+/// `agents.c`. No mistake is planted for `PagingBuffer`.
+const OTHER_RULES: [Rule; 16] = [
     Rule::Lock,
     Rule::Pool,
     Rule::Contiguous,
@@ -87,6 +87,8 @@ const OTHER_RULES: [Rule; 14] = [
     Rule::RenderBuffer,
     Rule::Stall,
     Rule::Assertion,
+    Rule::Dma,
+    Rule::Line,
 ];
 
 /// The thread that waits is on its way when the second release comes.

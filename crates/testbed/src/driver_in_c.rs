@@ -1,5 +1,5 @@
-//! Drivers in C for tests: compiled with cc, the project's headers and the functions of the NT
-//! kernel. A machine without cc prints a line.
+//! Drivers in C for tests, compiled with cc, the project's headers and the functions of the NT
+//! kernel, and device models in C. A machine without cc prints a line.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,23 +11,52 @@ use std::process::Command;
 /// # Panics
 /// For sources that do not compile.
 pub fn compile_driver(sources: &[&str], options: &[&str], library: &Path) -> bool {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let found = Command::new("cc").arg("--version").output();
-    if !found.is_ok_and(|output| output.status.success()) {
-        println!("skipped: this machine has no cc");
+    if !has_compiler() {
         return false;
     }
+    let root = root();
     let kernel = library.with_file_name("tidegate_nt.o");
     if !is_newer(&kernel, &root.join("include/wddm")) {
         let source = root.join("include/wddm/tidegate_nt.c");
         cc(&root, &[Path::new("-c"), &source, Path::new("-o"), &kernel], &[]);
     }
+    link(&root, sources, &[&kernel], options, library);
+    true
+}
+
+/// Compiles sources of this repository into a device model at `library`, as [`compile_driver`]
+/// does.
+///
+/// # Panics
+/// For sources that do not compile.
+pub fn compile_model(sources: &[&str], options: &[&str], library: &Path) -> bool {
+    let has_compiler = has_compiler();
+    if has_compiler {
+        link(&root(), sources, &[], options, library);
+    }
+    has_compiler
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn has_compiler() -> bool {
+    let found = Command::new("cc").arg("--version").output();
+    let is_found = found.is_ok_and(|output| output.status.success());
+    if !is_found {
+        println!("skipped: this machine has no cc");
+    }
+    is_found
+}
+
+fn link(root: &Path, sources: &[&str], objects: &[&Path], options: &[&str], library: &Path) {
     let sources: Vec<PathBuf> = sources.iter().map(|source| root.join(source)).collect();
     let mut arguments = vec![Path::new("-shared")];
     arguments.extend(sources.iter().map(PathBuf::as_path));
-    arguments.extend([kernel.as_path(), Path::new("-o"), library]);
-    cc(&root, &arguments, options);
-    true
+    arguments.extend(objects);
+    arguments.extend([Path::new("-o"), library]);
+    cc(root, &arguments, options);
 }
 
 /// Returns whether a file was made after everything in a folder.

@@ -34,7 +34,7 @@ pub use adapters::{Adapters, Kind};
 pub use app::{App, QueueApi, SignalAndWait, first_word};
 pub use client::{Client, SHARED, at};
 pub use container::Container;
-pub use driver_in_c::compile_driver;
+pub use driver_in_c::{compile_driver, compile_model};
 pub use guest::{BootedGuest, Guest};
 pub use hooked::{ChangeCaps, DriverCalls, Hooked, KeptCurrent, KeptMonitored, Planted};
 pub use page_tables::{leads_to, own_space};

@@ -27,4 +27,5 @@ chapters! {
     models_and_time: "models-and-time.md",
     testing_a_driver: "testing-a-driver.md",
     a_driver_in_c: "a-driver-in-c.md",
+    a_device_model: "a-device-model.md",
 }

@@ -11,7 +11,7 @@ use tidegate_wddm_abi::d3dukmdt::*;
 use tidegate_wddm_abi::{Layout, Published, miniport};
 use windows_sys::Wdk::Graphics::Direct3D as wdk;
 
-const HEADERS: [&str; 9] = [
+const HEADERS: [&str; 10] = [
     "ntddk",
     "wdm",
     "initguid",
@@ -21,6 +21,7 @@ const HEADERS: [&str; 9] = [
     "d3dkmdt",
     "d3dkmddi",
     "dispmprt",
+    "tidegate_device",
 ];
 
 /// The versions that a header knows and a driver can be compiled for.

@@ -6,10 +6,12 @@ use crate::BadInput;
 use crate::driver::DriverFile;
 use std::path::Path;
 use std::sync::Arc;
+use tidegate::ddi::EngineId;
 use tidegate_conform::{
-    Clause, Family, Report, Schedule, Selection, Subject, Words, clauses, examine,
+    Clause, DEVICE, ExaminedDevice, Family, Report, Schedule, Selection, Subject, Words, clauses,
+    examine,
 };
-use tidegate_ddi_c::{Rule, StepSeen, Steps};
+use tidegate_ddi_c::{DeviceModel, Rule, StepSeen, Steps};
 
 /// A driver in C. Rules that it breaks inside of functions of the kernel are findings, too.
 pub(super) struct Driver {
@@ -19,14 +21,25 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new(path: &Path, families: &[Family]) -> Driver {
-        let file = Arc::new(DriverFile::new(path));
+    pub(super) fn new(path: &Path, device: Option<&Path>, families: &[Family]) -> Driver {
+        let file = Arc::new(DriverFile::new(path, device));
         let subject = Subject::new(path.display().to_string(), file.make());
         let of_file = Arc::clone(&file);
-        let subject = subject.with_findings(of_code(), move || {
+        let subject = subject.with_findings(of_code(device.is_some()).collect(), move || {
             let broken = of_file.take_broken().into_iter();
-            broken.map(|found| (found.rule.id(), found.text)).collect()
+            let broken = broken.map(|found| (found.rule.id(), found.text));
+            let of_devices = of_file.take_problems_of_devices().into_iter();
+            broken.chain(of_devices.map(|line| (DEVICE, line))).collect()
         });
+        let subject = match device {
+            None => subject,
+            Some(_) => {
+                let of_file = Arc::clone(&file);
+                subject.on_device(move || {
+                    of_file.last_model().map(|model| Arc::new(Model(model)) as Arc<_>)
+                })
+            }
+        };
         Driver { file, subject, families: families.to_vec() }
     }
 
@@ -73,18 +86,39 @@ impl Driver {
     }
 }
 
-/// All clauses, of the interface and of the code.
-pub(super) fn all_clauses() -> impl Iterator<Item = Words> {
-    clauses().map(Clause::words).chain(of_code())
+/// A device model as the device of an examined driver.
+struct Model(Arc<DeviceModel>);
+
+impl ExaminedDevice for Model {
+    fn engines(&self) -> u32 {
+        self.0.nodes()
+    }
+
+    fn nodes_of_each(&self) -> u32 {
+        self.0.nodes()
+    }
+
+    fn completed(&self, engine: EngineId) -> Option<u32> {
+        self.0.completed(engine.node_ordinal)
+    }
+
+    fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+/// All clauses, of the interface and of the code. Some are only of drivers of a device model.
+pub(super) fn all_clauses(has_model: bool) -> impl Iterator<Item = Words> {
+    clauses().map(Clause::words).chain(of_code(has_model))
 }
 
 /// The clauses of the code of a driver in C.
-fn of_code() -> Vec<Words> {
+fn of_code(has_model: bool) -> impl Iterator<Item = Words> {
     let words = |rule: &Rule| Words {
         id: rule.id(),
         family: Family::Code,
         rule: rule.text(),
         source: rule.source(),
     };
-    Rule::ALL.iter().map(words).collect()
+    Rule::ALL.iter().filter(move |rule| has_model || !rule.needs_model()).map(words)
 }

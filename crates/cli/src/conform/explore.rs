@@ -25,7 +25,7 @@ pub(super) fn explore(arguments: &Conform, driver: &str) -> Result<Report, BadIn
     let has_family =
         |words: &Words| arguments.family.is_empty() || arguments.family.contains(&words.family);
     // A process that ends is told whatever was chosen.
-    let rows = all_clauses().filter(has_family).chain([PROCESS]);
+    let rows = all_clauses(arguments.device.is_some()).filter(has_family).chain([PROCESS]);
     let rows = rows.map(|clause| Row {
         clause,
         checks: 0,
@@ -123,8 +123,10 @@ impl Exploration<'_> {
         let driver = self.arguments.driver.iter().map(|path| path.clone().into_os_string());
         let families = self.arguments.family.iter();
         let families = families.flat_map(|family| ["--family".into(), family.name().into()]);
+        let device = self.arguments.device.iter();
+        let device = device.flat_map(|path| ["--device".into(), path.clone().into_os_string()]);
         let fixed = ["conform", "--run-schedules"].map(OsString::from);
-        fixed.into_iter().chain(driver).chain(families).collect()
+        fixed.into_iter().chain(driver).chain(device).chain(families).collect()
     }
 
     fn count(&mut self, checks: &[(String, u64)]) {

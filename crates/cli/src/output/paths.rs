@@ -24,7 +24,7 @@ pub(super) enum PathUse {
 /// The use of a path argument; `None` for an argument that this list lacks.
 fn path_use(argument: &str) -> Option<PathUse> {
     Some(match argument {
-        "workload" | "beside" | "a" | "b" | "config" | "driver" => PathUse::Reads,
+        "workload" | "beside" | "a" | "b" | "config" | "driver" | "device" => PathUse::Reads,
         "timeline" | "perfetto" | "chrome" | "kernels" | "json" | "html" | "output" | "junit" => {
             PathUse::Writes
         }

@@ -1,8 +1,8 @@
 //! `run --driver` and `conform`: kernel-mode drivers in C, and the clauses of the contract.
 
-use crate::{ended, holds, place, ran, refused, root, text};
+use crate::{ended, holds, json, place, ran, refused, root, text};
 use std::path::Path;
-use tidegate_testbed::compile_driver;
+use tidegate_testbed::{compile_driver, compile_model};
 
 /// Compiles the packet driver into `driver.so` of a place; `false` without a compiler. With a
 /// mistake it is a driver of the tests of `ddi-c`.
@@ -191,4 +191,83 @@ fn clauses_are_listed_and_unknown_ones_refused() {
     refused(&["conform", "reference", "--family", "x"], &["the families are capabilities"]);
     refused(&["conform", "x.so", "--adapter", "standard"], &["is for the reference driver"]);
     refused(&["conform", "missing.so"], &["cannot read the driver missing.so"]);
+}
+
+/// Compiles the packet driver and the model of `drivers/model` in a place; `false` without a
+/// compiler.
+fn compiled_with_model(place: &Path) -> bool {
+    compiled(place, None) && compile_model(&["drivers/model/model.c"], &[], &place.join("model.so"))
+}
+
+#[test]
+fn a_driver_conforms_on_a_device_model() {
+    let place = place("driver-on-model");
+    if !compiled_with_model(&place) {
+        return;
+    }
+    let output = text(&ran(&place, "conform driver.so --device model.so --json driver.json"));
+    holds(&output, &["driver.so conforms", "0 broken", "not run: 'flips'"]);
+    let report = json(&place, "driver.json");
+    let verdict = |id: &str| {
+        let mut clauses = report["clauses"].as_array().unwrap().iter();
+        clauses
+            .find(|clause| clause["id"] == id)
+            .map_or("", |found| found["verdict"].as_str().unwrap())
+    };
+    for situation in ["packets", "preemption", "hang", "hang-adapter", "memory", "packets-fault"] {
+        let ran = report["situations"].as_array().unwrap().iter().any(|ran| ran == situation);
+        assert!(ran, "{situation}: {output}");
+    }
+    for id in ["packets-finished", "preemption-finished", "code-dma", "code-line"] {
+        assert_eq!(verdict(id), "kept", "{id}: {output}");
+    }
+    let explored = "conform driver.so --device model.so --explore --schedules 5 --switches 1";
+    holds(
+        &text(&ran(&place, &format!("{explored} --situation packets"))),
+        &["167 clauses", "0 broken", "2 situations ran"],
+    );
+    for clock in ["virtual", "wall"] {
+        let options = format!("--driver driver.so --device model.so --clock {clock}");
+        ran(&place, &format!("run workloads/ring-buffer.toml {options} --verify-driver"));
+    }
+}
+
+#[test]
+fn a_device_model_that_cannot_be_used_is_refused() {
+    let place = place("refused-model");
+    refused(&["conform", "reference", "--device", "model.so"], &["--device needs a driver in C"]);
+    let workload = root().join("workloads/hello.toml");
+    let workload = workload.to_str().unwrap();
+    refused(&["run", workload, "--device", "model.so"], &["--driver"]);
+    if !compiled_with_model(&place) {
+        return;
+    }
+    let driver = place.join("driver.so");
+    let driver = driver.to_str().unwrap();
+    refused(
+        &["conform", driver, "--device", "missing.so"],
+        &["cannot read the device model missing.so"],
+    );
+    refused(
+        &["run", workload, "--driver", driver, "--device", driver],
+        &["has no symbol tidegate_device_open"],
+    );
+}
+
+/// The device of the guide's chapter is one, although no driver of the repository drives it.
+#[test]
+fn the_guides_device_model_is_a_device() {
+    let place = place("model-of-the-guide");
+    let chapter = root().join("docs/guide/src/a-device-model.md");
+    let chapter = std::fs::read_to_string(chapter).unwrap();
+    let program = chapter.split("```c\n").nth(1).unwrap().split("```").next().unwrap();
+    let source = place.join("smallest.c");
+    std::fs::write(&source, program).unwrap();
+    if !compiled(&place, None)
+        || !compile_model(&[source.to_str().unwrap()], &[], &place.join("smallest.so"))
+    {
+        return;
+    }
+    let output = text(&ended(&place, 1, "conform driver.so --device smallest.so"));
+    holds(&output, &["DxgkDdiStartDevice"]);
 }

@@ -6,8 +6,7 @@
 use super::features::{is_feature_enabled, query_services};
 use super::routines::SynchronizeRoutine;
 use super::table::HostContext;
-use crate::host::{DOORBELLS_BUS, DOORBELLS_BYTES, REGISTERS_BUS, REGISTERS_BYTES, window};
-use crate::pci;
+use crate::pci::{Bar, PciFunction};
 use crate::rule::Rule;
 use std::ffi::c_void;
 use std::ptr;
@@ -71,32 +70,61 @@ impl Interface {
     }
 }
 
-/// CM_RESOURCE_LIST as words: the registers, an interrupt, and the doorbells.
-pub(crate) fn resources() -> Vec<u64> {
-    const MEMORY: u8 = 3;
+/// CM_RESOURCE_LIST as words: the first range of registers, the interrupt or its messages, and the
+/// second range.
+pub(crate) fn resources(function: &PciFunction) -> Vec<u64> {
+    let mut descriptors: Vec<Vec<u8>> = match function.messages {
+        0 => vec![interrupt(0, 0)],
+        messages => (0..messages).map(|message| interrupt(MESSAGE, message)).collect(),
+    };
+    let mut bars = function.bars.iter().map(memory);
+    descriptors.splice(0..0, bars.next());
+    descriptors.extend(bars);
+    let mut bytes = Vec::new();
+    // Count, InterfaceType (5 is PCI), BusNumber, Version and Revision (1), Count.
+    for number in [1_u32, 5, 0, 1 | 1 << 16, descriptors.len() as u32] {
+        bytes.extend(number.to_le_bytes());
+    }
+    bytes.extend(descriptors.concat());
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}
+
+/// CM_RESOURCE_INTERRUPT_MESSAGE.
+const MESSAGE: u16 = 2;
+
+/// A descriptor of an interrupt with these flags.
+fn interrupt(flags: u16, message: u32) -> Vec<u8> {
     const INTERRUPT: u8 = 2;
+    /// The vector of the line, and of the first message.
+    const VECTOR: u32 = 0x51;
+    const LEVEL: u16 = 5;
+    let mut bytes = vec![INTERRUPT, 0];
+    bytes.extend(flags.to_le_bytes());
+    // Level, group, vector, affinity.
+    bytes.extend(LEVEL.to_le_bytes());
+    bytes.extend([0; 2]);
+    bytes.extend((VECTOR + message).to_le_bytes());
+    bytes.extend(1_u64.to_le_bytes());
+    bytes
+}
+
+/// A descriptor of a range of registers.
+fn memory(bar: &Bar) -> Vec<u8> {
+    const MEMORY: u8 = 3;
     const MEMORY_LARGE: u8 = 7;
     /// CM_RESOURCE_MEMORY_LARGE_48: the length is in units of 64 KiB.
     const LARGE_48: u16 = 0x400;
-    let mut bytes = Vec::new();
-    // Count, InterfaceType (5 is PCI), BusNumber, Version and Revision (1), Count.
-    for number in [1_u32, 5, 0, 1 | 1 << 16, 3] {
-        bytes.extend(number.to_le_bytes());
-    }
-    bytes.extend([MEMORY, 0, 0, 0]);
-    bytes.extend(REGISTERS_BUS.to_le_bytes());
-    bytes.extend(REGISTERS_BYTES.to_le_bytes());
+    let (kind, flags, length) = match u32::try_from(bar.bytes) {
+        Ok(bytes) => (MEMORY, 0, bytes),
+        Err(_) => (MEMORY_LARGE, LARGE_48, (bar.bytes >> 16) as u32),
+    };
+    let mut bytes = vec![kind, 0];
+    bytes.extend(flags.to_le_bytes());
+    bytes.extend(bar.bus.to_le_bytes());
+    bytes.extend(length.to_le_bytes());
     bytes.extend([0; 4]);
-    bytes.extend([INTERRUPT, 0, 0, 0]);
-    // Level and group, vector, affinity.
-    bytes.extend([5, 0, 0, 0, 0x51, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
-    bytes.extend([MEMORY_LARGE, 0]);
-    bytes.extend(LARGE_48.to_le_bytes());
-    bytes.extend(DOORBELLS_BUS.to_le_bytes());
-    bytes.extend(((DOORBELLS_BYTES >> 16) as u32).to_le_bytes());
-    bytes.extend([0; 4]);
-    bytes.resize(bytes.len().next_multiple_of(8), 0);
-    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+    bytes
 }
 
 /// Every callback that is not carried out. The caller removes the arguments.
@@ -150,11 +178,17 @@ unsafe extern "C-unwind" fn map_memory(
 ) -> i32 {
     let host = &of(handle).host;
     host.check_level("DxgkCbMapMemory", 0);
-    let mapped = window(at, length.into()).filter(|_| in_io_space == 0 && to_user_mode == 0);
+    let function = &host.hardware.function;
+    let mapped = function.window(at, length.into());
+    let mapped = mapped.filter(|_| in_io_space == 0 && to_user_mode == 0);
     let Some(mapped) = mapped else {
-        host.violation(Rule::Mapping, format!(
-            "DxgkCbMapMemory of {length} bytes at {at:#x}: the device has registers at {REGISTERS_BUS:#x}"
-        ));
+        host.violation(
+            Rule::Mapping,
+            format!(
+                "DxgkCbMapMemory of {length} bytes at {at:#x}: the device has registers at {}",
+                function.ranges()
+            ),
+        );
         return Status::INVALID_PARAMETER.0;
     };
     if address.is_null() {
@@ -182,7 +216,7 @@ unsafe extern "C-unwind" fn read_device_space(
     if space != CONFIGURATION {
         return Status::NOT_SUPPORTED.0;
     }
-    let content = pci::configuration();
+    let content = host.hardware.function.configuration();
     let end = (offset as usize).saturating_add(length as usize).min(content.len());
     let part = content.get(offset as usize..end).unwrap_or_default();
     // SAFETY: the driver passes a buffer of `length` bytes and a variable for the number of bytes.

@@ -1,4 +1,4 @@
-//! A private copy of a driver's shared library.
+//! Private copies of shared libraries, and the library of a driver.
 //!
 //! The file is copied into memory first. The dynamic linker takes each copy for another library, so
 //! each has its own variables.
@@ -35,8 +35,19 @@ pub(crate) struct Library {
     pub(crate) callbacks: Callbacks,
 }
 
+/// What is loaded, for messages.
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    pub(super) what: &'static str,
+    /// What to do about a missing symbol.
+    pub(super) remedy: &'static str,
+}
+
+const DRIVER: Kind =
+    Kind { what: "driver", remedy: "compile DriverEntry and include/wddm/tidegate_nt.c into it" };
+
 /// A library of the dynamic linker.
-struct Loaded {
+pub(super) struct Loaded {
     handle: NonNull<c_void>,
     /// The path of the copy. The linker returns a library that it has under this name, so the
     /// descriptor in it stays open as long as the library is in memory.
@@ -70,10 +81,11 @@ impl Drop for Loaded {
     }
 }
 
-impl Library {
-    /// Copies and loads a library, and finds its two functions.
-    pub(crate) fn load(path: &Path) -> Result<Library, LoadError> {
-        let read = |error| LoadError::Read { path: path.to_owned(), error };
+impl Loaded {
+    /// Copies and links a library.
+    pub(super) fn open(path: &Path, kind: Kind) -> Result<Loaded, LoadError> {
+        let what = kind.what;
+        let read = |error| LoadError::Read { what, path: path.to_owned(), error };
         let copy = copy(path).map_err(read)?;
         let name = CString::new(format!("/proc/self/fd/{}", copy.as_raw_fd()))
             .map_err(|error| read(io::Error::from(error)))?;
@@ -81,17 +93,35 @@ impl Library {
         // chose to load.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         let Some(handle) = NonNull::new(handle) else {
-            return Err(LoadError::Link { path: path.to_owned(), reason: last_error() });
+            return Err(LoadError::Link { what, path: path.to_owned(), reason: last_error() });
         };
-        let loaded = Loaded { handle, name, copy: ManuallyDrop::new(copy), is_kept: false };
-        let symbol = |name: &'static CStr| {
-            // SAFETY: the handle is open, and the name is a C string.
-            let found = unsafe { libc::dlsym(handle.as_ptr(), name.as_ptr()) };
-            NonNull::new(found).ok_or(LoadError::Symbol {
-                path: path.to_owned(),
-                name: name.to_str().unwrap_or(""),
-            })
-        };
+        Ok(Loaded { handle, name, copy: ManuallyDrop::new(copy), is_kept: false })
+    }
+
+    /// Returns the address of a symbol.
+    pub(super) fn symbol(
+        &self,
+        name: &'static CStr,
+        path: &Path,
+        Kind { what, remedy }: Kind,
+    ) -> Result<NonNull<c_void>, LoadError> {
+        // SAFETY: the handle is open, and the name is a C string.
+        let found = unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) };
+        let (path, name) = (path.to_owned(), name.to_str().unwrap_or(""));
+        NonNull::new(found).ok_or(LoadError::Symbol { what, path, name, remedy })
+    }
+
+    /// Keeps the code in memory for ever: something still runs it.
+    pub(super) fn keep(&mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Library {
+    /// Copies and loads a driver, and finds its functions.
+    pub(crate) fn load(path: &Path) -> Result<Library, LoadError> {
+        let loaded = Loaded::open(path, DRIVER)?;
+        let symbol = |name| loaded.symbol(name, path, DRIVER);
         let (bind, driver_entry) = (symbol(c"TidegateBind")?, symbol(c"DriverEntry")?);
         let address =
             |name| symbol(name).map(|at: NonNull<c_void>| at.as_ptr().expose_provenance() as u64);
@@ -112,7 +142,7 @@ impl Library {
 
     /// Keeps the code in memory for ever: a thread still runs it.
     pub(crate) fn keep(&mut self) {
-        self.loaded.is_kept = true;
+        self.loaded.keep();
     }
 
     /// Gives the host's functions to the driver. `table` and its host live until the library is
@@ -142,7 +172,7 @@ impl Library {
 /// Copies a file into memory that has a descriptor.
 fn copy(path: &Path) -> io::Result<OwnedFd> {
     let bytes = std::fs::read(path)?;
-    let mut file = File::from(memfd_create("tidegate driver", MemfdFlags::CLOEXEC)?);
+    let mut file = File::from(memfd_create("tidegate library", MemfdFlags::CLOEXEC)?);
     file.write_all(&bytes)?;
     Ok(OwnedFd::from(file))
 }

@@ -6,6 +6,7 @@
  * - Compile it for each interface version: DXGKDDI_INTERFACE_VERSION selects the members.
  */
 #include <dispmprt.h>
+#include <tidegate_device.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -67,6 +68,46 @@ AT(CM_PARTIAL_RESOURCE_DESCRIPTOR, u.Memory.Start, 4);
 AT(CM_PARTIAL_RESOURCE_DESCRIPTOR, u.Memory.Length, 12);
 AT(CM_PARTIAL_RESOURCE_DESCRIPTOR, u.Interrupt.Vector, 8);
 AT(CM_PARTIAL_RESOURCE_DESCRIPTOR, u.Interrupt.Affinity, 12);
+
+/* Device models: crates/ddi-c/src/foreign/device.rs has the same numbers. */
+
+SIZE(tidegate_device, 504);
+AT(tidegate_device, version, 0);
+AT(tidegate_device, bytes, 4);
+AT(tidegate_device, context, 8);
+AT(tidegate_device, vendor_id, 16);
+AT(tidegate_device, device_id, 18);
+AT(tidegate_device, revision, 20);
+AT(tidegate_device, class_code, 24);
+AT(tidegate_device, messages, 28);
+AT(tidegate_device, bar_bytes, 32);
+AT(tidegate_device, traits, 48);
+AT(tidegate_device, refresh_period_ns, 56);
+AT(tidegate_device, node_count, 64);
+AT(tidegate_device, nodes, 72);
+AT(tidegate_device, read, 456);
+AT(tidegate_device, write, 464);
+AT(tidegate_device, step, 472);
+AT(tidegate_device, reset, 480);
+AT(tidegate_device, close, 488);
+AT(tidegate_device, completed, 496);
+
+SIZE(tidegate_device_host, 80);
+AT(tidegate_device_host, version, 0);
+AT(tidegate_device_host, bytes, 4);
+AT(tidegate_device_host, context, 8);
+AT(tidegate_device_host, local_memory_base, 16);
+AT(tidegate_device_host, local_memory_bytes, 24);
+AT(tidegate_device_host, now_ns, 32);
+AT(tidegate_device_host, dma_read, 40);
+AT(tidegate_device_host, dma_write, 48);
+AT(tidegate_device_host, set_line, 56);
+AT(tidegate_device_host, send_message, 64);
+AT(tidegate_device_host, log, 72);
+
+SIZE(tidegate_device_node, 8);
+AT(tidegate_device_node, kind, 0);
+AT(tidegate_device_node, traits, 4);
 
 /* Structures */
 
