@@ -5,13 +5,13 @@
 //! features. The drop goes the other way: DxgkDdiRemoveDevice, DxgkDdiUnload, and the check that
 //! the driver has freed its memory.
 
+use crate::code_test::CodeTest;
 use crate::foreign::{
     DriverFeatures, Entries, HostContext, HostTable, Library, ROUTINES, resources,
 };
 use crate::host::Host;
 use crate::objects::Objects;
 use crate::rule::{Finding, Rule};
-use crate::steps::Steps;
 use crate::{LoadError, Registry};
 use std::path::Path;
 use std::sync::Arc;
@@ -103,28 +103,27 @@ impl CDriver {
         device: Arc<dyn Device>,
         registry: Registry,
     ) -> Result<CDriver, LoadError> {
-        CDriver::load_inner(platform, path, device, (registry, None))
+        CDriver::load_inner(platform, path, device, (registry, CodeTest::default()))
     }
 
-    /// Loads a driver as [`CDriver::load`] does. Its code makes these steps.
+    /// Loads a driver as [`CDriver::load`] does, for a test of its code.
     ///
     /// # Errors
     /// As [`CDriver::load`].
-    pub fn load_explored(
+    pub fn load_tested(
         platform: &Platform,
         path: &Path,
         device: Arc<dyn Device>,
-        steps: Steps,
+        test: CodeTest,
     ) -> Result<CDriver, LoadError> {
-        let setting = (Registry::from_environment()?, Some(steps));
-        CDriver::load_inner(platform, path, device, setting)
+        CDriver::load_inner(platform, path, device, (Registry::from_environment()?, test))
     }
 
     fn load_inner(
         platform: &Platform,
         path: &Path,
         device: Arc<dyn Device>,
-        setting: (Registry, Option<Steps>),
+        setting: (Registry, CodeTest),
     ) -> Result<CDriver, LoadError> {
         if !has_plain_memory(platform) {
             return Err(LoadError::Explored);

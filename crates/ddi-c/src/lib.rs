@@ -26,6 +26,7 @@
 mod address;
 mod agents;
 mod callers;
+mod code_test;
 mod display;
 mod doorbells;
 mod dpc_queue;
@@ -42,6 +43,7 @@ mod objects;
 mod packets;
 mod patching;
 mod pci;
+mod power;
 mod registry;
 mod rule;
 mod stack;
@@ -50,6 +52,7 @@ mod steps;
 mod waitable;
 mod waits;
 
+pub use code_test::CodeTest;
 pub use driver::{CDriver, Findings};
 pub use error::LoadError;
 pub use registry::{Registry, RegistryError};

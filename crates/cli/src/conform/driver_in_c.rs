@@ -27,6 +27,8 @@ impl Driver {
             let broken = of_file.take_broken().into_iter();
             broken.map(|found| (found.rule.id(), found.text)).collect()
         });
+        let of_file = Arc::clone(&file);
+        let subject = subject.with_injections(move |injection| of_file.inject(injection));
         Driver { file, subject, families: families.to_vec() }
     }
 
