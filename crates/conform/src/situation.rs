@@ -285,8 +285,6 @@ pub fn situations() -> Vec<Situation> {
         Situation {
             happens: |request| {
                 request.machine = |config| {
-                    // A buffer runs longer than the next one is built.
-                    config.gpu.rates.byte_ps *= 16;
                     config.kernel.paging_buffers = PagingBuffers {
                         bytes: 80,
                         in_flight: 2,

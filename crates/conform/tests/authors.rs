@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use tidegate::ddi::{
     CallbackLayer, Callbacks, Dirql, Driver, InterruptData, Overrides, StartInfo, Status,
-    SubmitCommandFlags,
 };
 use tidegate::kmd::ReferenceDriver;
 use tidegate::platform::Mutex;
@@ -110,26 +109,6 @@ fn a_full_ring_is_no_reason_to_refuse_a_packet() {
         overrides.submit_command_virtual(move |inner, level, args| match count(&calls) {
             4 => Err(Status::INSUFFICIENT_RESOURCES),
             _ => inner.submit_command_virtual(level, args),
-        })
-    });
-}
-
-/// Two paging buffers are in flight.
-#[test]
-fn a_second_paging_buffer_is_not_refused_as_busy() {
-    finds("statuses-SubmitCommandVirtual", "memory-parts", |overrides| {
-        let before = Arc::new(Platform::host().mutex("the last paging packet", None));
-        overrides.submit_command_virtual(move |inner, level, args| {
-            if args.flags.contains(SubmitCommandFlags::PAGING) {
-                let earlier = before.lock_device().replace(args.submission_fence_id);
-                let completed = inner.query_current_fence(level, args.engine)?;
-                let is_busy =
-                    earlier.is_some_and(|id: u32| completed.wrapping_sub(id).cast_signed() < 0);
-                if is_busy {
-                    return Err(Status::GRAPHICS_ALLOCATION_BUSY);
-                }
-            }
-            inner.submit_command_virtual(level, args)
         })
     });
 }

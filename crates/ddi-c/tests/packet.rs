@@ -172,7 +172,7 @@ fn transfers_go_on_in_the_next_paging_buffer() {
     for (mistake, broken, found) in [
         (0, &[][..], &[][..]),
         (33, &["paging-progress"], &[]),
-        (34, &["statuses-BuildPagingBuffer"], &["moved pDmaBuffer by 128 bytes"]),
+        (34, &["statuses-BuildPagingBuffer"], &["moved pDmaBuffer by 32 bytes"]),
     ] {
         let options = [&format!("-DMISTAKE={mistake}"), "-DCOPY_BYTES=4096u"];
         let sources = ["crates/ddi-c/tests/mistakes.c"];

@@ -67,7 +67,8 @@ pub enum InterruptDelivery {
 pub struct PagingBuffers {
     /// Bytes of a buffer, at most a page. Commands that do not fit go on in the next buffer.
     pub bytes: u32,
-    /// Buffers that are in flight at most, from 1 to 16.
+    /// Buffers that are used in turn, from 1 to 16. The queue of the paging context signals the end
+    /// of each before the next one is submitted.
     pub in_flight: u32,
     /// Most bytes of one operation. A move of more is several operations, one after the other in
     /// the buffers.
