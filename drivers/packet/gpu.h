@@ -82,6 +82,7 @@
 #define CMD_HOLD_ENGINES 17u
 #define CMD_RELEASE_ENGINES 18u
 #define CMD_POWER_ENGINE 30u /* engine, on, only if idle */
+#define CMD_POWER_DEVICE 31u /* on, only if idle */
 #define CMD_SET_BANDS 33u    /* four quanta, percent of the normal band */
 #define CMD_PREEMPT_NODE 40u /* engine, preemption fence id */
 #define CMD_RESET_ENGINE 41u /* engine; results: last packet, queue that was cut off plus 1 */

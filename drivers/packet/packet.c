@@ -26,6 +26,10 @@
 
 #define TAG 0x746B6370u /* 'pckt' */
 #define RING_SLOTS 64u
+/* The most bytes that one command of a transfer copies. */
+#ifndef COPY_BYTES
+#define COPY_BYTES 0x100000u
+#endif
 #define SEGMENT_APERTURE 1u
 #define APERTURE_BYTES 0x100000000
 
@@ -296,6 +300,15 @@ static VOID Unload(VOID) {
 
 /* Capabilities */
 
+/* Each engine is a component with F-states. */
+static NTSTATUS CountComponents(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *query) {
+    if (query->OutputDataSize < sizeof(UINT)) {
+        return STATUS_BUFFER_TOO_SMALL;
+    }
+    *(UINT *)query->pOutputData = adapter->Nodes;
+    return STATUS_SUCCESS;
+}
+
 #if VIRTUAL_ADDRESSES
 
 static NTSTATUS DescribeDriver(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *query) {
@@ -352,6 +365,8 @@ static NTSTATUS QueryAdapterInfo(
         return DescribeDriver(adapter, pQueryAdapterInfo);
     case DXGKQAITYPE_QUERYSEGMENT4:
         return DescribeSegments(adapter, pQueryAdapterInfo);
+    case DXGKQAITYPE_NUMPOWERCOMPONENTS:
+        return CountComponents(adapter, pQueryAdapterInfo);
     case DXGKQAITYPE_GPUMMUCAPS: {
         DXGK_GPUMMUCAPS *caps = (DXGK_GPUMMUCAPS *)pQueryAdapterInfo->pOutputData;
         RtlZeroMemory(caps, sizeof(*caps));
@@ -540,6 +555,26 @@ static NTSTATUS Append(
     words[2] = second;
     words[3] = third;
     args->pDmaBuffer = words + COMMAND_BYTES / sizeof(ULONG64);
+    args->DmaSize -= COMMAND_BYTES;
+    return STATUS_SUCCESS;
+}
+
+/*
+ * Appends the commands of a transfer. MultipassOffset is the number of those that earlier buffers
+ * have. A transfer of 0 bytes has none: a reset has lost the content.
+ */
+static NTSTATUS AppendCopies(
+    DXGKARG_BUILDPAGINGBUFFER *args, ULONG64 source, ULONG64 destination, ULONG64 bytes) {
+    ULONG64 at;
+    while ((at = (ULONG64)args->MultipassOffset * COPY_BYTES) < bytes) {
+        ULONG64 rest = bytes - at;
+        NTSTATUS status = Append(
+            args, GPU_COPY, source + at, destination + at, rest < COPY_BYTES ? rest : COPY_BYTES);
+        if (!NT_SUCCESS(status)) {
+            return status;
+        }
+        args->MultipassOffset++;
+    }
     return STATUS_SUCCESS;
 }
 
@@ -551,8 +586,8 @@ static NTSTATUS BuildPagingBuffer(HANDLE hAdapter, DXGKARG_BUILDPAGINGBUFFER *pB
     PAGED_CODE();
     switch (args->Operation) {
     case DXGK_OPERATION_VIRTUAL_TRANSFER:
-        return Append(
-            args, GPU_COPY, args->TransferVirtual.SourceVirtualAddress,
+        return AppendCopies(
+            args, args->TransferVirtual.SourceVirtualAddress,
             args->TransferVirtual.DestinationVirtualAddress,
             args->TransferVirtual.TransferSizeInBytes);
     case DXGK_OPERATION_VIRTUAL_FILL:
@@ -908,11 +943,37 @@ static NTSTATUS PreemptCommand(HANDLE hAdapter, const DXGKARG_PREEMPTCOMMAND *pP
     status = adapter->Kernel.DxgkCbSynchronizeExecution(
         adapter->Kernel.DeviceHandle, AnswerPreemption, &preemption, 0, &answered);
     KeReleaseSpinLock(&adapter->Node[preemption.Node].Lock, level);
-    if (!NT_SUCCESS(status) || answered) {
-        return status;
+    /* A request that was not answered here is the device's, also if the call failed. */
+    if (NT_SUCCESS(status) && answered) {
+        return STATUS_SUCCESS;
     }
     Fill(&command, CMD_PREEMPT_NODE, preemption.Node, preemption.FenceId, 0);
     return Run(adapter, &command);
+}
+
+/* Power */
+
+static NTSTATUS SetPowerState(
+    PVOID MiniportDeviceContext, ULONG DeviceUid, DEVICE_POWER_STATE DevicePowerState,
+    POWER_ACTION ActionType) {
+    PAGED_CODE();
+    if (DeviceUid != DISPLAY_ADAPTER_HW_ID) {
+        return STATUS_SUCCESS;
+    }
+    return CompleteWith(
+        (PADAPTER)MiniportDeviceContext, CMD_POWER_DEVICE, DevicePowerState == PowerDeviceD0,
+        ActionType == PowerActionNone);
+}
+
+/* A component is an engine. F1 waits for the end of its turn, and is refused if it has work. */
+static NTSTATUS SetPowerComponentFState(HANDLE DriverContext, UINT ComponentIndex, UINT FState) {
+    COMMAND command;
+    if (ComponentIndex >= ((PADAPTER)DriverContext)->Nodes) {
+        return STATUS_INVALID_PARAMETER;
+    }
+    Fill(&command, CMD_POWER_ENGINE, ComponentIndex, FState == 0, FState != 0);
+    return FState == 0 ? Run((PADAPTER)DriverContext, &command)
+                       : Complete((PADAPTER)DriverContext, &command);
 }
 
 /* Recovery */
@@ -1048,6 +1109,8 @@ static VOID FillEntries(PDRIVER_INITIALIZATION_DATA entries) {
     entries->DxgkDdiResetFromTimeout = ResetFromTimeout;
     entries->DxgkDdiRestartFromTimeout = RestartFromTimeout;
     entries->DxgkDdiCollectDbgInfo = CollectDbgInfo;
+    entries->DxgkDdiSetPowerState = SetPowerState;
+    entries->DxgkDdiSetPowerComponentFState = SetPowerComponentFState;
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM1_3
     entries->DxgkDdiGetNodeMetadata = GetNodeMetadata;
 #endif

@@ -102,6 +102,8 @@ static NTSTATUS QueryPatchedAdapterInfo(
         return DescribePatchedDriver(adapter, pQueryAdapterInfo);
     case DXGKQAITYPE_QUERYSEGMENT3:
         return DescribePhysicalSegments(adapter, pQueryAdapterInfo);
+    case DXGKQAITYPE_NUMPOWERCOMPONENTS:
+        return CountComponents(adapter, pQueryAdapterInfo);
     default:
         return STATUS_NOT_SUPPORTED;
     }
@@ -147,8 +149,8 @@ static NTSTATUS BuildPhysicalPagingBuffer(
         if (args->Transfer.Source.SegmentId == 0 || args->Transfer.Destination.SegmentId == 0) {
             return STATUS_NOT_SUPPORTED;
         }
-        return Append(
-            args, GPU_COPY,
+        return AppendCopies(
+            args,
             (ULONG64)args->Transfer.Source.SegmentAddress.QuadPart + args->Transfer.TransferOffset,
             (ULONG64)args->Transfer.Destination.SegmentAddress.QuadPart +
                 args->Transfer.TransferOffset,

@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate::ddi::Driver;
+use tidegate::ddi::{Driver, Injection};
 use tidegate::platform::Mutex;
 use tidegate::{MakeDriver, Platform};
-use tidegate_ddi_c::{CDriver, DeviceModel, Finding, Findings, Steps};
+use tidegate_ddi_c::{CDriver, CodeTest, DeviceModel, Finding, Findings, Steps};
 
 /// A driver's library, and what runs find in it.
 pub(crate) struct DriverFile {
@@ -17,6 +17,8 @@ pub(crate) struct DriverFile {
     findings: Arc<Mutex<Vec<Findings>>>,
     /// The steps of the next machine's driver.
     steps: Arc<Mutex<Option<Steps>>>,
+    /// What fails in it.
+    injection: Arc<Mutex<Option<Injection>>>,
 }
 
 impl DriverFile {
@@ -25,7 +27,13 @@ impl DriverFile {
         let findings = Arc::new(Platform::host().mutex("findings in drivers", Vec::new()));
         let steps = Arc::new(Platform::host().mutex("steps of drivers", None));
         let device = device.map(Path::to_owned);
-        DriverFile { path: path.to_owned(), device, models, findings, steps }
+        let injection = Arc::new(Platform::host().mutex("a failure of drivers", None));
+        DriverFile { path: path.to_owned(), device, models, findings, steps, injection }
+    }
+
+    /// Has calls of the driver of the next machine fail.
+    pub(crate) fn inject(&self, injection: Option<Injection>) {
+        *self.injection.lock() = injection;
     }
 
     /// Has the driver of the next machine make these steps.
@@ -37,18 +45,17 @@ impl DriverFile {
     pub(crate) fn make(&self) -> MakeDriver {
         let (path, findings) = (self.path.clone(), Arc::clone(&self.findings));
         let (device, models) = (self.device.clone(), Arc::clone(&self.models));
-        let steps = Arc::clone(&self.steps);
+        let (steps, injection) = (Arc::clone(&self.steps), Arc::clone(&self.injection));
         Arc::new(move |platform, gpu| {
-            let steps = steps.lock().take();
-            let loaded = match (&device, steps) {
-                (Some(device), steps) => {
+            let test = CodeTest { steps: steps.lock().take(), injection: injection.lock().take() };
+            let loaded = match &device {
+                Some(device) => {
                     let model = DeviceModel::open(platform, device, gpu);
                     let model = model.map_err(|error| error.to_string())?;
                     models.lock().push(Arc::clone(&model));
-                    CDriver::load_on_model(platform, &path, model, steps)
+                    CDriver::load_on_model(platform, &path, model, test)
                 }
-                (None, Some(steps)) => CDriver::load_explored(platform, &path, gpu, steps),
-                (None, None) => CDriver::load(platform, &path, gpu),
+                None => CDriver::load_tested(platform, &path, gpu, test),
             };
             let driver = loaded.map_err(|error| error.to_string())?;
             findings.lock().push(driver.findings());

@@ -176,6 +176,7 @@ pub(crate) fn run_both(
         progress: progress.callback(),
         preemption: reading.preempting.preemption.unwrap_or_default(),
         tdr_delay_ns: reading.preempting.tdr_delay.map(|delay| delay.ns),
+        machine: |_| {},
         sleeps_at_ns: reading.sleep_at.iter().map(|time| time.ns).collect(),
         hangs: reading.preempting.inject.clone(),
         frames: keep.frames,

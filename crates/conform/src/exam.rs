@@ -22,6 +22,8 @@ const NS: u64 = 1_000_000_000;
 /// TdrDelay of situations in which nothing hangs. Each takes milliseconds.
 const TIME_OUT_NS: u64 = 2 * NS;
 
+const NO_INJECTIONS: &str = "no call of the driver's code can be made to fail";
+
 /// What is examined of a driver.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
@@ -95,6 +97,15 @@ pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamE
         {
             report.leave_out(&situation.name, situation.lacks);
             continue;
+        }
+        let inject = subject.code.as_ref().and_then(|code| code.inject.as_ref());
+        match inject {
+            Some(inject) => inject(situation.injection),
+            None if situation.injection.is_some() => {
+                report.leave_out(&situation.name, NO_INJECTIONS);
+                continue;
+            }
+            None => {}
         }
         let run = run(subject, situation, seed, selection.inline_interrupts)?;
         if caps.is_none() {
@@ -274,7 +285,7 @@ fn watched(subject: &Subject, situation: &Situation, logs: Arc<Watched>, seed: u
         let watch: Arc<dyn Driver> =
             Arc::new(Watch { inner: driver, log, limit: Some(limit), truth });
         let watch = match kernel {
-            Some(change) => change(Overrides::default()).before(watch),
+            Some(change) => change(platform, Overrides::default()).before(watch),
             None => watch,
         };
         Ok(delayed(platform, watch, seed))

@@ -44,6 +44,8 @@ pub(crate) enum Event {
     DependentEngines(EngineId, u64),
     /// DxgkDdiSuspendContext returned whether the context is suspended already.
     Suspended { context: DriverHandle, suspend_fence: u64, complete: bool },
+    /// DxgkDdiBuildPagingBuffer returned from an operation with commands.
+    Paged(Paged),
     /// A packet was refused.
     Refused(EngineId, u32),
     /// DxgkDdiCollectDbgInfo returned this many bytes of text.
@@ -68,6 +70,18 @@ pub(crate) enum Event {
     Invalidated(OsHandle, HwContextLoss),
 }
 
+/// An operation of DxgkDdiBuildPagingBuffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paged {
+    /// The bytes that it moves or fills.
+    pub(crate) bytes: u64,
+    /// What was in the buffer, and what is there now, in bytes of commands.
+    pub(crate) used: (u32, u32),
+    /// MultipassOffset before and now.
+    pub(crate) multipass_offset: (u32, u32),
+    pub(crate) status: Status,
+}
+
 /// What is known about a run before it begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
@@ -75,14 +89,14 @@ pub(crate) struct Facts {
     pub(crate) is_ours: bool,
     /// What happens to work of the program.
     pub(crate) accident: Accident,
-    /// Whether each interrupt comes twice.
-    pub(crate) doubled: bool,
+    /// How interrupts come.
+    pub(crate) interrupts: Interrupts,
 }
 
 impl Facts {
     /// A run of a program that is not known: work may hang and fault.
     pub(crate) const UNKNOWN: Facts =
-        Facts { is_ours: false, accident: Accident::Unknown, doubled: false };
+        Facts { is_ours: false, accident: Accident::Unknown, interrupts: Interrupts::InTime };
 
     /// Returns whether work of the program hangs.
     pub(crate) fn hangs(self) -> bool {
@@ -123,6 +137,17 @@ pub(crate) enum Accident {
     Lost,
     /// The program is unknown.
     Unknown,
+}
+
+/// How interrupts of a run come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interrupts {
+    /// As the machine has it.
+    InTime,
+    /// Each comes twice: the second has no cause.
+    Twice,
+    /// Each comes late, so it is for several packets.
+    Late,
 }
 
 /// What is known about a run when it has ended.

@@ -1,10 +1,11 @@
 //! The situations: programs that every driver runs, and what happens meanwhile.
 
-use crate::journal::{Accident, Facts};
+use crate::journal::{Accident, Facts, Interrupts};
 use std::borrow::Cow;
 use std::sync::Arc;
 use tidegate::d3d12::Validation;
-use tidegate::ddi::{AdapterCaps, EntryGroup, Overrides};
+use tidegate::ddi::{AdapterCaps, DevicePowerState, EntryGroup, Injection, Overrides};
+use tidegate::dxgkrnl::PagingBuffers;
 use tidegate::runner::HangAt;
 use tidegate::variants::Variant;
 use tidegate::workload::expect::Clock;
@@ -26,15 +27,20 @@ pub struct Situation {
     pub(crate) lacks: &'static str,
     happens: fn(&mut RunRequest),
     /// What the kernel does otherwise than usual, as a layer between kernel and watch.
-    pub(crate) kernel: Option<fn(Overrides) -> Overrides>,
+    pub(crate) kernel: Option<fn(&Platform, Overrides) -> Overrides>,
     /// What happens to work of the program.
     pub(crate) accident: Accident,
-    /// Whether each interrupt comes twice.
-    pub(crate) doubled: bool,
+    /// How interrupts come.
+    pub(crate) interrupts: Interrupts,
+    /// A call of the driver's code that fails.
+    pub(crate) injection: Option<Injection>,
 }
 
 /// Interrupts of a situation in which later ones get lost.
 const INTERRUPTS_THAT_COME: u64 = 6;
+
+/// How late interrupts are that come late.
+const LATE_NS: u64 = 200_000;
 
 /// What runs.
 enum Program {
@@ -64,9 +70,13 @@ fn has_user_queues(caps: &AdapterCaps) -> bool {
     !caps.nodes.is_empty() && caps.nodes.iter().all(|node| node.user_mode_submission)
 }
 
-fn hang_of_frames(request: &mut RunRequest) {
+fn hang_of(request: &mut RunRequest, queue: &str, submission: u64) {
     request.tdr_delay_ns = Some(DELAY_NS);
-    request.hangs = vec![HangAt { queue: "frames".to_owned(), submission: 2 }];
+    request.hangs = vec![HangAt { queue: queue.to_owned(), submission }];
+}
+
+fn hang_of_frames(request: &mut RunRequest) {
+    hang_of(request, "frames", 2);
 }
 
 fn sleep_twice(request: &mut RunRequest) {
@@ -74,7 +84,7 @@ fn sleep_twice(request: &mut RunRequest) {
 }
 
 /// The driver has no reset of single engines: the adapter is reset.
-fn without_engine_reset(overrides: Overrides) -> Overrides {
+fn without_engine_reset(_: &Platform, overrides: Overrides) -> Overrides {
     overrides.hides(EntryGroup::EngineReset).query_adapter_caps(|inner, level| {
         let mut caps = inner.query_adapter_caps(level);
         caps.per_engine_tdr = false;
@@ -83,7 +93,7 @@ fn without_engine_reset(overrides: Overrides) -> Overrides {
 }
 
 /// Each interrupt comes twice: the second has no cause, as if another device shared the line.
-fn doubled_interrupts(overrides: Overrides) -> Overrides {
+fn doubled_interrupts(_: &Platform, overrides: Overrides) -> Overrides {
     overrides.interrupt_routine(|inner, level| {
         let ours = inner.interrupt_routine(level);
         inner.interrupt_routine(level);
@@ -92,7 +102,7 @@ fn doubled_interrupts(overrides: Overrides) -> Overrides {
 }
 
 /// Interrupts after the first few get lost.
-fn lost_interrupts(overrides: Overrides) -> Overrides {
+fn lost_interrupts(_: &Platform, overrides: Overrides) -> Overrides {
     let count = Platform::host().mutex("interrupts", 0_u64);
     overrides.interrupt_routine(move |inner, level| {
         let earlier = {
@@ -101,6 +111,26 @@ fn lost_interrupts(overrides: Overrides) -> Overrides {
             *count - 1
         };
         earlier < INTERRUPTS_THAT_COME && inner.interrupt_routine(level)
+    })
+}
+
+/// Each interrupt comes late, so it is for several packets.
+fn late_interrupts(platform: &Platform, overrides: Overrides) -> Overrides {
+    let platform = platform.clone();
+    overrides.interrupt_routine(move |inner, level| {
+        platform.spend_ns(LATE_NS);
+        inner.interrupt_routine(level)
+    })
+}
+
+/// An interrupt of another device on the line comes while the adapter is in D3.
+fn interrupts_in_d3(_: &Platform, overrides: Overrides) -> Overrides {
+    overrides.set_power_state(|inner, level, state, action| {
+        let result = inner.set_power_state(level, state, action);
+        if state == DevicePowerState::D3 && result.is_ok() {
+            inner.interrupt_routine(&level.raise_to_dirql(&()));
+        }
+        result
     })
 }
 
@@ -134,7 +164,8 @@ fn of(
         happens: |_| {},
         kernel: None,
         accident: Accident::None,
-        doubled: false,
+        interrupts: Interrupts::InTime,
+        injection: None,
     }
 }
 
@@ -144,7 +175,7 @@ pub fn situations() -> Vec<Situation> {
         of("packets", "packets of two engines that wait for each other", MIXED, Submission::Packet),
         Situation {
             kernel: Some(doubled_interrupts),
-            doubled: true,
+            interrupts: Interrupts::Twice,
             ..of(
                 "packets-doubled",
                 "the same; each interrupt comes twice",
@@ -159,10 +190,47 @@ pub fn situations() -> Vec<Situation> {
             ..of("packets-lost", "the same; interrupts get lost", MIXED, Submission::Packet)
         },
         Situation {
+            happens: |request| request.tdr_delay_ns = Some(DELAY_NS),
+            kernel: Some(late_interrupts),
+            interrupts: Interrupts::Late,
+            ..of("packets-late", "the same; interrupts come late", MIXED, Submission::Packet)
+        },
+        Situation {
             happens: |request| request.beside = Some(Arc::clone(&request.workload)),
             ..of("packets-beside", "the same in two processes", MIXED, Submission::Packet)
         },
+        Situation {
+            happens: |request| {
+                request.tdr_delay_ns = Some(DELAY_NS);
+                request.machine = |config| config.kernel.fence_ids_ahead = u32::MAX - 8;
+            },
+            ..of("packets-wrap", "the same; ids of packets wrap", MIXED, Submission::Packet)
+        },
         of("preemption", "urgent packets preempt frames", URGENT, Submission::Packet),
+        Situation {
+            happens: |request| {
+                request.machine = |config| config.kernel.fence_ids_ahead = u32::MAX - 5;
+            },
+            ..of("preemption-wrap", "the same; ids of packets wrap", URGENT, Submission::Packet)
+        },
+        Situation {
+            injection: Some(Injection::Synchronize),
+            ..of(
+                "preemption-unsynchronized",
+                "the same; DxgkCbSynchronizeExecution fails once",
+                URGENT,
+                Submission::Packet,
+            )
+        },
+        Situation {
+            happens: |request| {
+                hang_of(request, "urgent", 4);
+                // The fourth packet has the id 0.
+                request.machine = |config| config.kernel.fence_ids_ahead = u32::MAX;
+            },
+            accident: Accident::Hang,
+            ..of("hang-wrap", "ids of packets wrap, and id 0 hangs", URGENT, Submission::Packet)
+        },
         Situation {
             happens: hang_of_frames,
             accident: Accident::Hang,
@@ -187,12 +255,62 @@ pub fn situations() -> Vec<Situation> {
             happens: sleep_twice,
             ..of("sleep", "the adapter sleeps while packets run", MIXED, Submission::Packet)
         },
+        Situation {
+            happens: |request| request.sleeps_at_ns = vec![100_000, 300_000],
+            kernel: Some(interrupts_in_d3),
+            ..of(
+                "sleep-idle",
+                "the adapter sleeps before packets run; another device interrupts in D3",
+                URGENT,
+                Submission::Packet,
+            )
+        },
         of(
             "memory",
             "buffers are moved, because local memory is small",
             MEMORY,
             Submission::Packet,
         ),
+        Situation {
+            happens: |request| hang_of(request, "fill", 2),
+            kernel: Some(without_engine_reset),
+            accident: Accident::Hang,
+            ..of(
+                "hang-memory",
+                "the same; a packet hangs and the adapter is reset",
+                MEMORY,
+                Submission::Packet,
+            )
+        },
+        Situation {
+            happens: |request| {
+                request.machine = |config| {
+                    config.kernel.paging_buffers = PagingBuffers {
+                        bytes: 80,
+                        in_flight: 2,
+                        operation_bytes: 0x4000,
+                        ..PagingBuffers::standard()
+                    };
+                };
+            },
+            ..of(
+                "memory-parts",
+                "the same, by several operations in two small paging buffers",
+                MEMORY,
+                Submission::Packet,
+            )
+        },
+        Situation {
+            happens: |request| {
+                request.machine = |config| config.kernel.paging_buffers.at_zero = true
+            },
+            ..of(
+                "memory-zero",
+                "the same; the paging buffer is at the GPU address 0",
+                MEMORY,
+                Submission::Packet,
+            )
+        },
         of("flips", "pictures on a display beside urgent packets", FLIPS, Submission::Packet),
         of("hw-queues", "hardware queues that wait for each other", MIXED, Submission::Hardware),
         of("hw-urgent", "urgent hardware queues beside frames", URGENT, Submission::Hardware),
@@ -246,7 +364,7 @@ impl Situation {
 
     /// Returns what is known about a run before it begins.
     pub(crate) fn facts(&self) -> Facts {
-        Facts { is_ours: self.is_ours(), accident: self.accident, doubled: self.doubled }
+        Facts { is_ours: self.is_ours(), accident: self.accident, interrupts: self.interrupts }
     }
 
     /// Returns the virtual time after which a run is ended.

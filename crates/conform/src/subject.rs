@@ -3,7 +3,7 @@
 use crate::clause::{Clause, Words};
 use crate::watch::ExaminedDevice;
 use std::sync::Arc;
-use tidegate::ddi::Driver;
+use tidegate::ddi::{Driver, Injection};
 use tidegate::kmd::ReferenceDriver;
 use tidegate::variants::Variant;
 use tidegate::{MachineConfig, MakeDriver};
@@ -22,7 +22,11 @@ pub const DEVICE: &str = "device";
 pub(crate) struct Code {
     pub(crate) clauses: Vec<Words>,
     pub(crate) take: TakeFindings,
+    pub(crate) inject: Option<Inject>,
 }
+
+/// Has calls of the code of the next driver fail.
+type Inject = Arc<dyn Fn(Option<Injection>) + Send + Sync>;
 
 /// A driver to examine.
 #[derive(Clone)]
@@ -68,7 +72,19 @@ impl Subject {
         clauses: Vec<Words>,
         take: impl Fn() -> Vec<(&'static str, String)> + Send + Sync + 'static,
     ) -> Subject {
-        Subject { code: Some(Code { clauses, take: Arc::new(take) }), ..self }
+        Subject { code: Some(Code { clauses, take: Arc::new(take), inject: None }), ..self }
+    }
+
+    /// The same driver, with what has calls of the code of the next driver fail. Situations with
+    /// such a failure are left out without it.
+    pub fn with_injections(
+        mut self,
+        inject: impl Fn(Option<Injection>) + Send + Sync + 'static,
+    ) -> Subject {
+        if let Some(code) = &mut self.code {
+            code.inject = Some(Arc::new(inject));
+        }
+        self
     }
 
     /// The same driver, of another device than the software GPU. `last` returns the device of the

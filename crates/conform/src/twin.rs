@@ -1,6 +1,6 @@
 //! Mistakes for the clauses: layers in front of a driver.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::ddi::doorbell::CreateDoorbell;
@@ -69,10 +69,16 @@ pub(crate) enum Wrong {
     InvalidatesUnknown,
     /// A packet is reported as complete when it is submitted.
     CompletesEarly,
+    /// A packet is not reported, because its id is smaller than the last one, and not 0.
+    ComparesIds,
+    /// A report of several packets is of the oldest only.
+    OneAtATime,
     /// DxgkDdiQueryCurrentFence returns the last packet that was reported as complete.
     CurrentIsReported,
     /// DxgkDdiResetEngine returns the last packet that was reported as complete.
     AbortedIsCompleted,
+    /// DxgkDdiResetEngine returns the larger id of the packet that hangs and the last complete one.
+    AbortedIsLargest,
     /// A vertical sync carries the address of three vertical syncs ago.
     VsyncLate,
     /// A vertical sync carries the address of two vertical syncs ago.
@@ -168,6 +174,10 @@ struct Memory {
     /// Packets that were submitted to an idle engine, and the last packet of each engine.
     submissions: u64,
     submitted: BTreeMap<EngineId, u32>,
+    /// The packets of each engine that were not reported as complete, in order.
+    in_flight: BTreeMap<EngineId, VecDeque<u32>>,
+    /// Whether a mistake that is made once was made.
+    has_erred: bool,
     /// The last packet of each engine that was reported as complete.
     completed: BTreeMap<EngineId, u32>,
     /// Addresses of vertical syncs.
@@ -311,6 +321,7 @@ impl DriverLayer for FaultyDriver {
             let mut memory = self.memory.lock_device();
             let is_idle = memory.submitted.get(&engine) == memory.completed.get(&engine);
             memory.submitted.insert(engine, submission_fence_id);
+            memory.in_flight.entry(engine).or_default().push_back(submission_fence_id);
             let is_early = is_idle && memory.submissions == 0;
             memory.submissions += u64::from(is_idle);
             is_early
@@ -336,8 +347,12 @@ impl DriverLayer for FaultyDriver {
 
     fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
         let right = self.inner.reset_engine(level, engine)?;
-        let completed = self.memory.lock().completed.get(&engine).copied();
-        Ok(completed.filter(|_| self.does(Wrong::AbortedIsCompleted)).unwrap_or(right))
+        let completed = self.memory.lock().completed.get(&engine).copied().unwrap_or(right);
+        Ok(match self.change {
+            Change::Callbacks(Wrong::AbortedIsCompleted) => completed,
+            Change::Callbacks(Wrong::AbortedIsLargest) => right.max(completed),
+            _ => right,
+        })
     }
 
     fn set_power_component_f_state(
@@ -418,8 +433,28 @@ impl CallbackLayer for FaultyCallbacks {
             if let [InterruptData::DmaCompleted { .. }] = reports[..] {
                 memory.last_completed = Some(reports[0].clone());
             }
-            if let InterruptData::DmaCompleted { engine, submission_fence_id } = reports[0] {
-                memory.completed.insert(engine, submission_fence_id);
+            if let InterruptData::DmaPreempted { engine, .. } = reports[0] {
+                memory.in_flight.remove(&engine);
+            }
+            let mut is_lost = false;
+            if let InterruptData::DmaCompleted { engine, submission_fence_id: id } = reports[0] {
+                let in_flight = memory.in_flight.entry(engine).or_default();
+                let place = in_flight.iter().position(|of| *of == id).map_or(0, |place| place + 1);
+                let ended: Vec<u32> = in_flight.drain(..place).collect();
+                let last = memory.completed.insert(engine, id).unwrap_or(id);
+                let errs = match self.change {
+                    Change::Callbacks(Wrong::OneAtATime) => ended.len() > 1,
+                    Change::Callbacks(Wrong::ComparesIds) => {
+                        memory.completed.insert(engine, last.max(id));
+                        id != 0 && id < last
+                    }
+                    _ => false,
+                };
+                is_lost = errs && !std::mem::replace(&mut memory.has_erred, true);
+                if is_lost && self.does(Wrong::OneAtATime) {
+                    let submission_fence_id = ended[0];
+                    reports.push(InterruptData::DmaCompleted { engine, submission_fence_id });
+                }
             }
             if let InterruptData::CrtcVsync { physical_address, .. } = &mut reports[0] {
                 memory.syncs.push(*physical_address);
@@ -437,6 +472,9 @@ impl CallbackLayer for FaultyCallbacks {
             let vsync = matches!(reports[0], InterruptData::CrtcVsync { .. });
             if self.does(Wrong::VsyncFirst) && vsync {
                 reports.extend(earlier.clone());
+            }
+            if is_lost {
+                reports.remove(0);
             }
             memory.reports += 1;
             memory.reports - 1

@@ -1,13 +1,13 @@
 //! The layer in front of a driver whose events are judged. It changes no call.
 
 use crate::breach::{Report, report_all};
-use crate::journal::Event;
+use crate::journal::{Event, Paged};
 use crate::judge::Judge;
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::ddi::doorbell::CreateDoorbell;
 use tidegate::ddi::fence::{CreateNativeFence, OpenNativeFence};
-use tidegate::ddi::memory::Segment;
+use tidegate::ddi::memory::{PagingOperation, Segment};
 use tidegate::ddi::preemption::{ContextAllocation, CreateContextAllocation};
 use tidegate::ddi::queue::{CreateContext, CreateDevice, CreateHwQueue, SubmitCommandVirtual};
 use tidegate::ddi::timeout::{DebugInfo, DebugReason, EngineStatus, HwContextLoss};
@@ -289,6 +289,27 @@ impl DriverLayer for Watch {
         if result.is_err() {
             self.log.note(Event::Refused(engine, id));
         }
+        result
+    }
+
+    fn build_paging_buffer(
+        &self,
+        level: &Passive,
+        operation: PagingOperation<'_>,
+    ) -> Result<(), Status> {
+        let Some((bytes, buffer)) = operation.commands() else {
+            return self.inner.build_paging_buffer(level, operation);
+        };
+        let state = || (buffer.used(), buffer.multipass_offset());
+        let before = state();
+        let result = self.inner.build_paging_buffer(level, operation);
+        let now = state();
+        self.log.note(Event::Paged(Paged {
+            bytes,
+            used: (before.0, now.0),
+            multipass_offset: (before.1, now.1),
+            status: status_of(result),
+        }));
         result
     }
 

@@ -5,6 +5,7 @@
 //! features. The drop goes the other way: DxgkDdiRemoveDevice, DxgkDdiUnload, and the check that
 //! the driver has freed its memory.
 
+use crate::code_test::CodeTest;
 use crate::foreign::{
     DriverFeatures, Entries, HostContext, HostTable, Library, ROUTINES, open_model, resources,
 };
@@ -13,7 +14,6 @@ use crate::host::Host;
 use crate::model::{DeviceModel, ModelBus};
 use crate::objects::Objects;
 use crate::rule::{Finding, Rule};
-use crate::steps::Steps;
 use crate::{LoadError, Registry};
 use std::path::Path;
 use std::sync::Arc;
@@ -126,25 +126,25 @@ impl CDriver {
         device: Arc<dyn Device>,
         registry: Registry,
     ) -> Result<CDriver, LoadError> {
-        CDriver::load_inner(platform, path, Hardware::of_gpu(device), (registry, None))
-    }
-
-    /// Loads a driver as [`CDriver::load`] does. Its code makes these steps.
-    ///
-    /// # Errors
-    /// As [`CDriver::load`].
-    pub fn load_explored(
-        platform: &Platform,
-        path: &Path,
-        device: Arc<dyn Device>,
-        steps: Steps,
-    ) -> Result<CDriver, LoadError> {
-        let setting = (Registry::from_environment()?, Some(steps));
+        let setting = (registry, CodeTest::default());
         CDriver::load_inner(platform, path, Hardware::of_gpu(device), setting)
     }
 
-    /// Loads a driver as [`CDriver::load`] does, for a device model. With steps its code makes
-    /// them.
+    /// Loads a driver as [`CDriver::load`] does, for a test of its code.
+    ///
+    /// # Errors
+    /// As [`CDriver::load`].
+    pub fn load_tested(
+        platform: &Platform,
+        path: &Path,
+        device: Arc<dyn Device>,
+        test: CodeTest,
+    ) -> Result<CDriver, LoadError> {
+        let setting = (Registry::from_environment()?, test);
+        CDriver::load_inner(platform, path, Hardware::of_gpu(device), setting)
+    }
+
+    /// Loads a driver as [`CDriver::load_tested`] does, for a device model.
     ///
     /// # Errors
     /// As [`CDriver::load`].
@@ -152,9 +152,9 @@ impl CDriver {
         platform: &Platform,
         path: &Path,
         model: Arc<DeviceModel>,
-        steps: Option<Steps>,
+        test: CodeTest,
     ) -> Result<CDriver, LoadError> {
-        let setting = (Registry::from_environment()?, steps);
+        let setting = (Registry::from_environment()?, test);
         CDriver::load_inner(platform, path, Hardware::of_model(model), setting)
     }
 
@@ -162,7 +162,7 @@ impl CDriver {
         platform: &Platform,
         path: &Path,
         hardware: Hardware,
-        setting: (Registry, Option<Steps>),
+        setting: (Registry, CodeTest),
     ) -> Result<CDriver, LoadError> {
         if !has_plain_memory(platform) {
             return Err(LoadError::Explored);

@@ -6,6 +6,7 @@
 
 use crate::address::{address_of, address_of_first, address_of_shared};
 use crate::callers::Callers;
+use crate::code_test::{CodeTest, Injected};
 use crate::dpc_queue::{Agents, Routines};
 use crate::hardware::Hardware;
 use crate::registry::{Handles, Registry, SOFTWARE_KEY};
@@ -14,7 +15,7 @@ use crate::steps::{Steps, When, is_step};
 use crate::waitable::Waitables;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use tidegate_ddi::{Callbacks, Dirql, Dispatch, FeatureInterface, InterruptData};
+use tidegate_ddi::{Callbacks, Dirql, Dispatch, FeatureInterface, Injection, InterruptData};
 use tidegate_platform::level::{self, Level};
 use tidegate_platform::{
     Bulk, CpuTime, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Step, WaitEnd, Word,
@@ -73,6 +74,7 @@ pub(crate) struct Host {
     violations: Arc<BrokenRules>,
     /// The steps of an exploration.
     steps: Option<Steps>,
+    injected: Mutex<Injected>,
 }
 
 /// What a driver gets from the kernel at start.
@@ -144,9 +146,10 @@ impl Host {
         name: String,
         resources: Vec<u64>,
         routines: Routines,
-        (registry, steps): (Registry, Option<Steps>),
+        (registry, CodeTest { steps, injection }): (Registry, CodeTest),
     ) -> Host {
         let of_model = hardware.model.as_ref().map(|model| model.broken());
+        let injected = Injected::new(injection);
         Host {
             platform: platform.clone(),
             hardware,
@@ -171,7 +174,18 @@ impl Host {
             shown: platform.mutex("driver's surfaces", VecDeque::new()),
             violations: of_model.unwrap_or_else(|| Arc::new(BrokenRules::new(platform))),
             steps,
+            injected: platform.mutex("driver's injected failure", injected),
         }
+    }
+
+    /// Has injected failures begin: the driver has started.
+    pub(crate) fn begin_injection(&self) {
+        self.injected.lock().begin();
+    }
+
+    /// Returns whether a call fails, because a failure is injected.
+    pub(crate) fn fails(&self, what: Injection) -> bool {
+        self.injected.lock_device().fails(what)
     }
 
     /// Counts a step of the driver's code, if it is explored and the function is a step.
@@ -355,8 +369,13 @@ impl Host {
 
     // Pool.
 
-    pub(crate) fn pool_allocated(&self, at: u64, bytes: u64, tag: u32) {
+    /// Returns whether the driver gets the memory.
+    pub(crate) fn pool_allocated(&self, at: u64, bytes: u64, tag: u32) -> bool {
+        if self.fails(Injection::Pool) {
+            return false;
+        }
         self.pool.lock().insert(at, (bytes, tag));
+        true
     }
 
     /// Returns whether the memory was allocated and not freed, with this tag unless it is 0.

@@ -27,6 +27,7 @@
 mod address;
 mod agents;
 mod callers;
+mod code_test;
 mod display;
 mod doorbells;
 mod dpc_queue;
@@ -45,6 +46,7 @@ mod objects;
 mod packets;
 mod patching;
 mod pci;
+mod power;
 mod registry;
 mod rule;
 mod stack;
@@ -53,6 +55,7 @@ mod steps;
 mod waitable;
 mod waits;
 
+pub use code_test::CodeTest;
 pub use driver::{CDriver, Findings};
 pub use error::LoadError;
 pub use model::DeviceModel;

@@ -20,8 +20,11 @@ use tidegate_wddm_abi::miniport::{
     TransferVirtual,
 };
 
-/// Bytes of a buffer for the commands of one operation.
+/// Bytes of a buffer for an operation without commands.
 const BUFFER_BYTES: u32 = 4096;
+/// Words after a buffer in which a driver's stores are seen, and their value.
+const GUARD_WORDS: usize = 512;
+const GUARD: u64 = 0x6775_6172_6475_6172;
 /// Bytes of a page of page tables.
 const PAGE_SHIFT: u32 = 12;
 
@@ -88,8 +91,7 @@ impl CDriver {
             self.host().violation(
                 Rule::PagingBuffer,
                 format!(
-                    "DxgkDdiBuildPagingBuffer wrote commands for the operation {}, which the CPU \
-                 carries out during the call",
+                    "DxgkDdiBuildPagingBuffer wrote commands for the operation {}, which has none here",
                     args.operation
                 ),
             );
@@ -98,30 +100,66 @@ impl CDriver {
         Ok(())
     }
 
-    /// Appends the commands of an operation to the kernel's buffer.
+    /// Appends the commands of an operation to the kernel's buffer, or those that fit.
     fn append(&self, mut args: BuildPagingBuffer, to: &PagingBuffer) -> Result<(), Status> {
-        let mut buffer = vec![0_u64; BUFFER_BYTES as usize / 8];
+        let room = to.room();
+        let words = room.div_ceil(8) as usize;
+        let mut buffer = vec![0_u64; words];
+        buffer.resize(words + GUARD_WORDS, GUARD);
         let at = address_of_first(&mut buffer);
-        (args.dma_buffer, args.dma_size) = (at, BUFFER_BYTES);
-        self.call("DxgkDdiBuildPagingBuffer", |e| e.build_paging_buffer(self.adapter, &mut args))?;
+        (args.dma_buffer, args.dma_size) = (at, room);
+        args.multipass_offset = to.multipass_offset();
+        (args.dma_buffer_gpu_virtual_address, args.dma_buffer_write_offset) =
+            (to.gpu_va(), to.used());
+        let status = self
+            .call("DxgkDdiBuildPagingBuffer", |e| e.build_paging_buffer(self.adapter, &mut args));
+        let is_full = match status {
+            Ok(()) => false,
+            Err(Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER) => true,
+            Err(_) => return status,
+        };
         let written = args.dma_buffer.wrapping_sub(at);
-        if written == 0 || written > u64::from(BUFFER_BYTES) {
-            self.host().violation(Rule::PagingBuffer, format!(
-                "DxgkDdiBuildPagingBuffer moved pDmaBuffer by {written} bytes for the operation {}: \
-                 it must point past the commands",
-                args.operation
-            ));
+        let is_moved = written <= u64::from(room) && (is_full || written > 0);
+        let what = match (is_moved, buffer[words..].iter().all(|word| *word == GUARD)) {
+            (true, true) => None,
+            (true, false) => Some("wrote past the end of pDmaBuffer".to_owned()),
+            (false, _) => Some(format!(
+                "moved pDmaBuffer by {written} bytes, and it must point past the commands"
+            )),
+        };
+        if let Some(what) = what {
+            self.host().violation(
+                Rule::PagingBuffer,
+                format!(
+                    "DxgkDdiBuildPagingBuffer {what}, for the operation {} with DmaSize {room}",
+                    args.operation
+                ),
+            );
             return Err(Status::INVALID_PARAMETER);
         }
         let bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_le_bytes()).collect();
-        to.append(&bytes[..written as usize])
+        to.append(&bytes[..written as usize])?;
+        to.set_multipass_offset(args.multipass_offset);
+        status
+    }
+
+    /// As [`CDriver::append`]. The content of a transfer of 0 bytes was lost in a reset, so the driver
+    /// writes no commands.
+    fn transfer(
+        &self,
+        args: BuildPagingBuffer,
+        bytes: u64,
+        to: &PagingBuffer,
+    ) -> Result<(), Status> {
+        match bytes {
+            0 => self.build(args),
+            _ => self.append(args, to),
+        }
     }
 
     pub(crate) fn page(&self, paging: PagingOperation<'_>) -> Result<(), Status> {
         match paging {
-            PagingOperation::VirtualTransfer { bytes: 0, .. }
-            | PagingOperation::Transfer { bytes: 0, .. }
-            | PagingOperation::NotifyFenceResidency(_) => Ok(()),
+            PagingOperation::NotifyFenceResidency(_) => Ok(()),
             PagingOperation::VirtualTransfer {
                 source_gpu_va,
                 destination_gpu_va,
@@ -133,7 +171,7 @@ impl CDriver {
                     ("SourceVirtualAddress", source_gpu_va),
                     ("DestinationVirtualAddress", destination_gpu_va),
                 ]);
-                self.append(operation(Number::VirtualTransfer, arm), buffer)
+                self.transfer(operation(Number::VirtualTransfer, arm), bytes, buffer)
             }
             PagingOperation::VirtualFill { destination_gpu_va, bytes, value, buffer } => {
                 let arm = arm::<FillVirtual>(&[
@@ -150,7 +188,7 @@ impl CDriver {
                 let mut arm = [0; 32];
                 // hAllocation, TransferOffset, TransferSize, Source, Destination.
                 arm[2..7].copy_from_slice(&[bytes, from.into(), from_at, to.into(), to_at]);
-                self.append(operation(Number::Transfer, arm), buffer)
+                self.transfer(operation(Number::Transfer, arm), bytes, buffer)
             }
             PagingOperation::Fill { destination, bytes, value, buffer } => {
                 let (to, to_at) = self.objects.lock().declared.addresses.of(destination);

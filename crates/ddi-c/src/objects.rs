@@ -31,6 +31,8 @@ pub(crate) struct Declared {
     pub(crate) segments: Vec<Segment>,
     /// Of a driver without GPU virtual addresses.
     pub(crate) addresses: SegmentAddresses,
+    /// Whether each engine is a component that has F-states.
+    pub(crate) has_components: bool,
 }
 
 /// Where the driver's segments have the memory of the bus. A segment is 0 if there is none.

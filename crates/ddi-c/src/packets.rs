@@ -14,7 +14,7 @@ use tidegate_ddi::{
     AdapterCaps, AdapterResetDdi, CancelCommand, CancellationDdi, DdiVersion, DebugInfo,
     DebugReason, Dirql, Dispatch, DisplayDdi, Driver, DriverHandle, EngineId, EngineResetDdi,
     EngineStatus, FeatureDdi, HwQueueDdi, InterruptService, NativeFenceDdi, Passive, PatchDdi,
-    PreemptCommand, PreemptionDdi, PrimaryDdi, PriorityBandDdi, StartInfo, Status,
+    PowerDdi, PreemptCommand, PreemptionDdi, PrimaryDdi, PriorityBandDdi, StartInfo, Status,
     UserModeSubmissionDdi,
 };
 use tidegate_gpu_abi::InterruptSink;
@@ -246,6 +246,10 @@ impl Driver for CDriver {
 
     fn preemption(&self) -> Option<&dyn PreemptionDdi> {
         self.entries.has(place::PREEMPT_COMMAND).then_some(self)
+    }
+
+    fn power(&self) -> Option<&dyn PowerDdi> {
+        self.entries.has(place::SET_POWER_STATE).then_some(self)
     }
 
     fn cancellation(&self) -> Option<&dyn CancellationDdi> {

@@ -143,6 +143,7 @@ impl Host {
 mod tests {
     use super::*;
     use crate::Registry;
+    use crate::code_test::CodeTest;
     use crate::foreign::ROUTINES;
     use crate::hardware::Hardware;
     use std::sync::Arc;
@@ -192,7 +193,7 @@ mod tests {
         let platform = Platform::host();
         let device = Arc::new(Unused(platform.clone()));
         let name = "test".to_owned();
-        let setting = (Registry::default(), None);
+        let setting = (Registry::default(), CodeTest::default());
         let hardware = Hardware::of_gpu(device);
         let host = Host::new(&platform, hardware, name, Vec::new(), ROUTINES, setting);
         let kept = || host.callers.lock().agents.len();

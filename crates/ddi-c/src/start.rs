@@ -29,6 +29,7 @@ use tidegate_wddm_abi::miniport::{
 /// DXGKQAITYPE_DRIVERCAPS and the other queries.
 const DRIVERCAPS: u32 = 1;
 const QUERYSEGMENT3: u32 = 5;
+const NUMPOWERCOMPONENTS: u32 = 6;
 const QUERYSEGMENT4: u32 = 11;
 const GPUMMUCAPS: u32 = 13;
 const PAGETABLELEVELDESC: u32 = 14;
@@ -65,7 +66,10 @@ impl CDriver {
             declared
         });
         match started {
-            Ok(declared) => self.objects.lock().declared = declared,
+            Ok(declared) => {
+                self.objects.lock().declared = declared;
+                self.host().begin_injection();
+            }
             Err(status) => {
                 self.forget_kernel();
                 return Err(status);
@@ -85,11 +89,14 @@ impl CDriver {
         if !self.entries.has_virtual_addresses() {
             let (segments, addresses) = self.physical_segments()?;
             let shape = PageTableShape::default();
-            return Ok(Declared { caps: self.caps(has_display)?, shape, segments, addresses });
+            let caps = self.caps(has_display)?;
+            let has_components = self.has_components(caps.nodes.len() as u32);
+            return Ok(Declared { caps, shape, segments, addresses, has_components });
         }
         let (caps, shape) = (self.caps(has_display)?, self.shape()?);
         let (segments, addresses) = self.segments()?;
-        Ok(Declared { caps, shape, segments, addresses })
+        let has_components = self.has_components(caps.nodes.len() as u32);
+        Ok(Declared { caps, shape, segments, addresses, has_components })
     }
 
     /// Starts the device. Returns whether it has a display, which is one source with one child.
@@ -156,6 +163,13 @@ impl CDriver {
                  answer the adapter does not start"
             ));
         })
+    }
+
+    /// Queries the number of components with F-states.
+    pub(crate) fn component_count(&self) -> Result<u32, Status> {
+        let mut count = 0_u32;
+        self.query(NUMPOWERCOMPONENTS, NO_INPUT, &mut count, size_of::<u32>() as u32)?;
+        Ok(count)
     }
 
     fn caps(&self, has_display: bool) -> Result<AdapterCaps, Status> {

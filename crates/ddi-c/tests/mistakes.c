@@ -223,6 +223,18 @@ static NTSTATUS PlantedSubmitCommandVirtual(
     return SubmitCommandVirtual(hAdapter, pSubmitCommand);
 }
 
+/* With COPY_BYTES of a page: each buffer begins with the first page again. */
+static NTSTATUS PlantedBuildPagingBuffer(
+    HANDLE hAdapter, DXGKARG_BUILDPAGINGBUFFER *pBuildPagingBuffer) {
+    if (MISTAKE == 33) {
+        pBuildPagingBuffer->MultipassOffset = 0;
+    }
+    if (MISTAKE == 34) { /* a buffer is taken for larger than it is */
+        pBuildPagingBuffer->DmaSize = PAGE_SIZE;
+    }
+    return BuildPagingBuffer(hAdapter, pBuildPagingBuffer);
+}
+
 static NTSTATUS PlantedDestroyDevice(HANDLE hDevice) {
     NTSTATUS status = DestroyDevice(hDevice);
     return MISTAKE == 15 ? STATUS_UNSUCCESSFUL : status; /* an entry that must not fail */
@@ -261,6 +273,7 @@ static NTSTATUS Planted(
     data->DxgkDdiCreateDevice = PlantedCreateDevice;
     data->DxgkDdiQueryAdapterInfo = PlantedQueryAdapterInfo;
     data->DxgkDdiDestroyDevice = PlantedDestroyDevice;
+    data->DxgkDdiBuildPagingBuffer = PlantedBuildPagingBuffer;
     data->DxgkDdiDpcRoutine = PlantedDpcRoutine;
     data->DxgkDdiInterruptRoutine = PlantedInterruptRoutine;
     data->DxgkDdiSubmitCommandVirtual = PlantedSubmitCommandVirtual;

@@ -9,7 +9,7 @@ use tidegate::workload::model::Submission;
 use tidegate::workload::{self, LoadOptions};
 use tidegate::{MakeDriver, RunRequest, run_workload};
 use tidegate_ddi::Driver;
-use tidegate_ddi_c::{CDriver, DeviceModel, Findings};
+use tidegate_ddi_c::{CDriver, CodeTest, DeviceModel, Findings};
 use tidegate_platform::{Mutex, Platform};
 use tidegate_testbed::{compile_driver, compile_model};
 
@@ -53,7 +53,7 @@ fn run(pair: &Pair, name: &str, clock: Clock) -> Ran {
     let make: MakeDriver = Arc::new(move |platform, gpu| {
         let model = DeviceModel::open(platform, &model, gpu).map_err(|error| error.to_string())?;
         kept.lock().0 = Some(Arc::clone(&model));
-        let driver = CDriver::load_on_model(platform, &driver, model, None)
+        let driver = CDriver::load_on_model(platform, &driver, model, CodeTest::default())
             .map_err(|error| error.to_string())?;
         kept.lock().1 = Some(driver.findings());
         Ok(Arc::new(driver) as Arc<dyn Driver>)

@@ -8,8 +8,9 @@ use tidegate::runner::report::Report;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Submission;
 use tidegate::workload::{self, LoadOptions};
-use tidegate::{MakeDriver, RunRequest, run_workload};
-use tidegate_ddi::Driver;
+use tidegate::{MakeDriver, MakeLayer, RunRequest, run_workload};
+use tidegate_conform::{Selection, Subject, examine};
+use tidegate_ddi::{ComponentState, Driver, EngineId, Overrides, Passive, Status};
 use tidegate_ddi_c::{CDriver, Findings};
 use tidegate_platform::{Mutex, Platform};
 use tidegate_testbed::compile_driver;
@@ -30,6 +31,19 @@ fn packet_driver(folder: &Path) -> Option<PathBuf> {
     compile(folder, &["drivers/packet/packet.c"], &[])
 }
 
+/// What makes the driver of a run, and where its findings are afterwards.
+fn make(library: &Path) -> (MakeDriver, Arc<Mutex<Option<Findings>>>) {
+    let seen: Arc<Mutex<Option<Findings>>> =
+        Arc::new(Platform::host().mutex("findings of the test", None));
+    let (library, kept) = (library.to_owned(), Arc::clone(&seen));
+    let make: MakeDriver = Arc::new(move |platform, gpu| {
+        let driver = CDriver::load(platform, &library, gpu).map_err(|error| error.to_string())?;
+        *kept.lock() = Some(driver.findings());
+        Ok(Arc::new(driver) as Arc<dyn Driver>)
+    });
+    (make, seen)
+}
+
 /// Runs a workload with packets on a driver. Returns its report and the driver's findings, or why
 /// it did not run.
 fn try_run(library: &Path, name: &str, clock: Clock) -> Result<(Report, Vec<String>), String> {
@@ -45,14 +59,7 @@ fn try_run_with(
 ) -> Result<(Report, Vec<String>), String> {
     let path = root().join("workloads").join(name);
     let workload = workload::load(&path, &LoadOptions::default()).unwrap().0;
-    let seen: Arc<Mutex<Option<Findings>>> =
-        Arc::new(Platform::host().mutex("findings of the test", None));
-    let (library, kept) = (library.to_owned(), Arc::clone(&seen));
-    let make: MakeDriver = Arc::new(move |platform, gpu| {
-        let driver = CDriver::load(platform, &library, gpu).map_err(|error| error.to_string())?;
-        *kept.lock() = Some(driver.findings());
-        Ok(Arc::new(driver) as Arc<dyn Driver>)
-    });
+    let (make, seen) = make(library);
     let request = RunRequest {
         submission: Some(Submission::Packet),
         driver: Some(make),
@@ -156,6 +163,64 @@ fn a_refused_kick_leaves_no_packet_and_preempted_packets_keep_their_private_data
     check(&library, "ring-buffer.toml", Clock::Virtual);
     let library = with_mistake(folder.path(), 28).unwrap();
     check(&library, "priorities.toml", Clock::Virtual);
+}
+
+/// A transfer of more than one command goes on in the next buffer where the driver left it.
+#[test]
+fn transfers_go_on_in_the_next_paging_buffer() {
+    let folder = tempfile::tempdir().unwrap();
+    for (mistake, broken, found) in [
+        (0, &[][..], &[][..]),
+        (33, &["paging-progress"], &[]),
+        (34, &["statuses-BuildPagingBuffer"], &["moved pDmaBuffer by 32 bytes"]),
+    ] {
+        let options = [&format!("-DMISTAKE={mistake}"), "-DCOPY_BYTES=4096u"];
+        let sources = ["crates/ddi-c/tests/mistakes.c"];
+        let Some(library) = compile(folder.path(), &sources, &options) else { return };
+        let (make, seen) = make(&library);
+        let selection =
+            Selection { situations: vec!["memory-parts".to_owned()], ..Selection::default() };
+        let report = examine(&Subject::new("packet", make), &selection).unwrap();
+        let ids: Vec<_> = report.broken().map(|row| row.clause.id).collect();
+        assert_eq!(ids, broken, "mistake {mistake}: {}", report.text());
+        let lines = seen.lock().take().unwrap().lines();
+        let all = found.iter().all(|text| lines.iter().any(|line| line.contains(text)));
+        assert!(all && lines.is_empty() == found.is_empty(), "mistake {mistake}: {lines:?}");
+    }
+}
+
+/// Each engine is a component with F-states.
+#[test]
+fn engines_lose_and_regain_power() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = packet_driver(folder.path()) else { return };
+    let statuses = Arc::new(Platform::host().mutex("statuses of F-states", Vec::new()));
+    let kept = Arc::clone(&statuses);
+    let layer: MakeLayer = Arc::new(move |_, driver| {
+        let kept = Arc::clone(&kept);
+        let asks = move |inner: &dyn Driver, level: &Passive| {
+            let states =
+                [(0, ComponentState::F1), (0, ComponentState::F0), (99, ComponentState::F1)];
+            let set = |(node, state)| {
+                inner.set_power_component_f_state(level.into(), EngineId::of_node(node), state)
+            };
+            *kept.lock() = states.map(set).to_vec();
+            inner.query_adapter_caps(level)
+        };
+        Overrides::default().query_adapter_caps(asks).before(driver)
+    });
+    let path = root().join("workloads/hello.toml");
+    let workload = workload::load(&path, &LoadOptions::default()).unwrap().0;
+    let (make, _) = make(&library);
+    let request = RunRequest {
+        submission: Some(Submission::Packet),
+        driver: Some(make),
+        layer: Some(layer),
+        ..RunRequest::new(Arc::new(workload), Clock::Virtual)
+    };
+    let report = run_workload(&request).unwrap().outcome.report;
+    assert!(report.are_right(), "{:?}", report.problem_lines());
+    assert_eq!(*statuses.lock(), [Ok(()), Ok(()), Err(Status::INVALID_PARAMETER)]);
 }
 
 /// Each driver shows pictures: a flip is latched at a vertical sync, while packets are preempted.

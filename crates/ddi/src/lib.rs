@@ -19,6 +19,7 @@ pub mod engine;
 pub mod feature;
 pub mod fence;
 pub mod handle;
+mod injection;
 pub mod interrupt;
 pub mod level;
 pub mod memory;
@@ -52,6 +53,7 @@ pub use driver::{
 pub use engine::{EngineId, EngineMap};
 pub use feature::{FeatureId, FeatureInterface, FeatureState};
 pub use handle::{DriverHandle, OsHandle};
+pub use injection::Injection;
 pub use interrupt::{EngineState, InterruptData, InterruptType, PageFault};
 pub use level::{Dirql, Dispatch, Irql, Passive};
 pub use patch::{Patch, PatchLocation, Render, RenderAllocation, SubmitCommandPhysical};

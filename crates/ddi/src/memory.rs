@@ -139,17 +139,49 @@ pub struct AllocationSegments {
     pub preferred_segment: u32,
 }
 
-/// A DMA buffer of the kernel. The driver writes the commands of a paging operation into it.
+/// A DMA buffer of the kernel. The driver writes the commands of a paging operation into it, after
+/// those of earlier operations.
 #[derive(Debug)]
 pub struct PagingBuffer {
     memory: Bulk,
+    bytes: u32,
+    gpu_va: u64,
     used: Cell<u32>,
+    multipass_offset: Cell<u32>,
 }
 
 impl PagingBuffer {
-    /// Creates an empty buffer over `memory`.
+    /// Creates an empty buffer over `memory`, without a GPU virtual address.
     pub fn new(memory: Bulk) -> PagingBuffer {
-        PagingBuffer { memory, used: Cell::new(0) }
+        let bytes = u32::try_from(memory.len()).unwrap_or(u32::MAX);
+        PagingBuffer::at(memory, bytes, 0)
+    }
+
+    /// Creates an empty buffer over the first `bytes` of `memory`, with the GPU virtual address of
+    /// its start, which may be 0.
+    pub fn at(memory: Bulk, bytes: u32, gpu_va: u64) -> PagingBuffer {
+        PagingBuffer { memory, bytes, gpu_va, used: Cell::new(0), multipass_offset: Cell::new(0) }
+    }
+
+    /// Returns the GPU virtual address of the start (DmaBufferGpuVirtualAddress).
+    pub fn gpu_va(&self) -> u64 {
+        self.gpu_va
+    }
+
+    /// Returns the number of bytes that are left (DmaSize).
+    pub fn room(&self) -> u32 {
+        self.bytes.saturating_sub(self.used())
+    }
+
+    /// Returns the driver's progress in an operation whose commands did not fit the buffer before
+    /// (MultipassOffset); 0 when the operation begins.
+    pub fn multipass_offset(&self) -> u32 {
+        self.multipass_offset.get()
+    }
+
+    /// Sets the progress. The driver calls it before it returns GRAPHICS_INSUFFICIENT_DMA_BUFFER.
+    pub fn set_multipass_offset(&self, offset: u32) {
+        self.multipass_offset.set(offset);
     }
 
     /// Appends commands.
@@ -162,6 +194,7 @@ impl PagingBuffer {
         let end = u32::try_from(commands.len())
             .ok()
             .and_then(|bytes| at.checked_add(bytes))
+            .filter(|end| *end <= self.bytes)
             .ok_or(full)?;
         self.memory.write(u64::from(at), commands).map_err(|_| full)?;
         self.used.set(end);
@@ -259,6 +292,23 @@ pub enum PagingOperation<'a> {
     /// and the first address of a fence in local memory.
     #[doc(alias = "NOTIFY_FENCE_RESIDENCY")]
     NotifyFenceResidency(&'a [FenceResidency<'a>]),
+}
+
+impl<'a> PagingOperation<'a> {
+    /// Returns the bytes of an operation with commands, and the buffer for them.
+    pub fn commands(&self) -> Option<(u64, &'a PagingBuffer)> {
+        match *self {
+            PagingOperation::VirtualTransfer { bytes, buffer, .. }
+            | PagingOperation::VirtualFill { bytes, buffer, .. }
+            | PagingOperation::Transfer { bytes, buffer, .. }
+            | PagingOperation::Fill { bytes, buffer, .. }
+            | PagingOperation::InitContextResource { bytes, buffer, .. } => Some((bytes, buffer)),
+            PagingOperation::HoldEngines
+            | PagingOperation::ReleaseEngines
+            | PagingOperation::TransferFenceValues { .. }
+            | PagingOperation::NotifyFenceResidency(_) => None,
+        }
+    }
 }
 
 /// Addresses of a fence's values.

@@ -41,8 +41,8 @@ mod wait_limit;
 
 pub use adapter::{Adapter, EngineWait};
 pub use config::{
-    AdapterConfig, FeatureSetting, InterruptDelivery, PowerManagement, TdrConfig, TdrDebugMode,
-    TdrLevel,
+    AdapterConfig, FeatureSetting, InterruptDelivery, PagingBuffers, PowerManagement, TdrConfig,
+    TdrDebugMode, TdrLevel,
 };
 pub use driver::{DdiCall, DriverFault, OutstandingWork};
 pub use error::{BugCheck, StartError};

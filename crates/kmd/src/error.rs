@@ -44,6 +44,9 @@ pub enum KmdError {
         /// The size of the ring in slots.
         slots: u64,
     },
+    /// The commands of a paging operation do not fit the rest of the kernel's DMA buffer.
+    #[error("the paging buffer has no room for one command; pass the next buffer")]
+    BufferFull,
     /// A write past the end of a buffer from the kernel.
     #[error(transparent)]
     OutOfBounds(#[from] OutOfBounds),
@@ -72,6 +75,7 @@ impl From<KmdError> for Status {
             KmdError::TooManyObjects(_) | KmdError::RingFull { .. } => {
                 Status::INSUFFICIENT_RESOURCES
             }
+            KmdError::BufferFull => Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER,
             KmdError::Kernel(status) => status,
             KmdError::NotSupported(_) => Status::NOT_SUPPORTED,
             KmdError::Gone(_) | KmdError::NotStarted => Status::DEVICE_REMOVED,

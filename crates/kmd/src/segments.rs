@@ -49,8 +49,7 @@ fn only(segment: u32) -> AllocationSegments {
 fn write(buffer: &PagingBuffer, command: &Command) -> Result<(), KmdError> {
     let mut commands = CommandWriter::new();
     commands.push(command);
-    let fits = buffer.append(commands.as_bytes());
-    fits.map_err(|_| KmdError::Argument("the paging buffer has no room for one command"))
+    buffer.append(commands.as_bytes()).map_err(|_| KmdError::BufferFull)
 }
 
 impl ReferenceDriver {

@@ -59,6 +59,8 @@ pub struct RunRequest {
     /// How long the GPU may take to give up what it runs, in nanoseconds, before it counts as hung
     /// (TdrDelay).
     pub tdr_delay_ns: Option<u64>,
+    /// Changes what else the machine is configured with, after all other choices.
+    pub machine: fn(&mut MachineConfig),
     /// Times from the start of the run, in nanoseconds, at which the system sleeps: the device goes
     /// to D3 and comes back. If there are any, power is managed.
     pub sleeps_at_ns: Vec<u64>,
@@ -104,6 +106,7 @@ impl RunRequest {
             progress: None,
             preemption: PreemptionChoice::default(),
             tdr_delay_ns: None,
+            machine: |_| {},
             sleeps_at_ns: Vec::new(),
             hangs: Vec::new(),
             frames: false,
@@ -329,6 +332,7 @@ fn machine_of(request: &RunRequest, platform: &Platform) -> MachineConfig {
     if !request.sleeps_at_ns.is_empty() {
         config.kernel.power = PowerManagement::Managed;
     }
+    (request.machine)(&mut config);
     config
 }
 

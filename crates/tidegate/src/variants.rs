@@ -672,6 +672,7 @@ mod tests {
                 native_fence_os_caps: Adapter,
                 fence_storage_budget_bytes: Internal,
                 paging_timeout_ns: Internal,
+                paging_buffers: Internal,
                 verify_split_buffers: Internal,
                 interrupts: Internal,
                 log_entries: Internal,
@@ -682,6 +683,7 @@ mod tests {
                 tdr: Option,
                 priority_bands: Internal,
                 quantum_ns: Internal,
+                fence_ids_ahead: Internal,
                 ordinal: Internal,
             }
         );

@@ -27,4 +27,8 @@ pub struct Config {
     pub quantum_ns: u64,
     /// Time after which a packet is preempted unconditionally, in nanoseconds; `None` for no limit.
     pub timeout_ns: Option<u64>,
+    /// Fence IDs that each engine leaves out, so that a test sees IDs wrap. They are left out in
+    /// parts, whenever every packet of the engine is complete, because drivers compare IDs with the
+    /// last completed one.
+    pub fence_ids_ahead: u32,
 }

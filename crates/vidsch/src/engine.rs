@@ -124,10 +124,10 @@ pub(crate) struct ResetOutcome {
 }
 
 impl Engine {
-    pub(crate) fn new(cap: usize) -> Engine {
+    pub(crate) fn new(cap: usize, fence_ids_ahead: u32) -> Engine {
         Engine {
             cap,
-            fence_ids: FenceIds::default(),
+            fence_ids: FenceIds::new(fence_ids_ahead),
             last_submitted: 0,
             last_completed: 0,
             in_flight: VecDeque::new(),
@@ -206,6 +206,9 @@ impl Engine {
         used_ns: u64,
         now: CpuTime,
     ) -> u32 {
+        if self.in_flight.is_empty() && self.last_completed == self.last_submitted {
+            self.fence_ids.leave_out();
+        }
         let id = self.fence_ids.next();
         let Candidate { context, priority, .. } = of;
         match command.kind {

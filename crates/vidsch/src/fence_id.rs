@@ -2,13 +2,33 @@
 //!
 //! Invariant: two IDs are comparable only if they are less than half the range apart.
 
+/// The most IDs that are left out at once: less than half the range, with room for the IDs that are
+/// given before a driver has seen the last completed one.
+const MOST_LEFT_OUT: u32 = u32::MAX / 4;
+
 /// The ID sequence of one engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FenceIds {
     last: u32,
+    /// IDs that are still to be left out.
+    ahead: u32,
 }
 
 impl FenceIds {
+    /// Creates a sequence that leaves out `ahead` IDs after the first call of
+    /// [`FenceIds::leave_out`].
+    pub(crate) fn new(ahead: u32) -> FenceIds {
+        FenceIds { last: 0, ahead }
+    }
+
+    /// Leaves out IDs of those that are ahead. Called when the last ID given is complete: a driver
+    /// compares the next one with it.
+    pub(crate) fn leave_out(&mut self) {
+        let left_out = self.ahead.min(MOST_LEFT_OUT);
+        self.last = self.last.wrapping_add(left_out);
+        self.ahead -= left_out;
+    }
+
     /// Returns the next ID, for a submission or for a preemption request.
     // spec: PRE-021
     pub(crate) fn next(&mut self) -> u32 {
@@ -26,7 +46,7 @@ pub(crate) fn is_after(id: u32, other: u32) -> bool {
 impl FenceIds {
     /// Creates a sequence whose last assigned ID is `last`.
     pub(crate) fn after(last: u32) -> FenceIds {
-        FenceIds { last }
+        FenceIds { last, ahead: 0 }
     }
 }
 
@@ -41,5 +61,17 @@ mod tests {
         assert!(
             is_after(0, u32::MAX) && is_after(1, 0) && !is_after(u32::MAX, 1) && !is_after(7, 7)
         );
+    }
+
+    #[test]
+    fn ids_that_are_left_out_keep_the_order_of_the_others() {
+        let mut ids = FenceIds::new(u32::MAX - 1);
+        let mut given = vec![0];
+        for _ in 0..6 {
+            ids.leave_out();
+            given.push(ids.next());
+        }
+        assert!(given.is_sorted_by(|first, second| is_after(*second, *first)), "{given:x?}");
+        assert_eq!(given[4..], [0, 3, 4]);
     }
 }

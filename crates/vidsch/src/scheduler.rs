@@ -120,7 +120,9 @@ impl<P: Payload> VidSch<P> {
         VidSch {
             config,
             // spec: NF-323
-            engines: EngineMap::new(config.nodes, config.physical_adapters, |_| Engine::new(cap)),
+            engines: EngineMap::new(config.nodes, config.physical_adapters, |_| {
+                Engine::new(cap, config.fence_ids_ahead)
+            }),
             queues: BTreeMap::new(),
             signals: BTreeMap::new(),
             due_signals: VecDeque::new(),

@@ -40,6 +40,8 @@ impl Driver {
                 })
             }
         };
+        let of_file = Arc::clone(&file);
+        let subject = subject.with_injections(move |injection| of_file.inject(injection));
         Driver { file, subject, families: families.to_vec() }
     }
 

@@ -80,6 +80,20 @@ fn a_paging_buffer_that_is_not_moved_breaks_its_clause() {
     holds(&output, &["code-paging-buffer: ", "moved pDmaBuffer by 0 bytes"]);
 }
 
+/// A request for preemption goes to the device when the driver cannot answer it.
+#[test]
+fn a_failed_call_of_the_kernel_loses_no_request() {
+    let place = place("unsynchronized");
+    if !compiled(&place, None) {
+        return;
+    }
+    let line = "conform driver.so --situation preemption-unsynchronized";
+    ran(&place, line);
+    let answered = "if (NT_SUCCESS(status) && answered) {";
+    assert!(compiled_with(&place, answered, "if (!NT_SUCCESS(status) || answered) {"));
+    holds(&text(&ended(&place, 1, line)), &["preemption-answered: "]);
+}
+
 #[test]
 fn a_workload_runs_on_a_driver_in_c() {
     let place = place("driver-in-c");

@@ -44,7 +44,7 @@ pub(crate) fn walks() -> Vec<Box<dyn Walk>> {
         Box::<recovery::Walk>::default(),
         Box::<queues::Walk>::default(),
         Box::<display::Walk>::default(),
-        Box::new(power::Walk),
+        Box::<power::Walk>::default(),
         Box::<life::Walk>::default(),
         // Last: it takes wrong results that nothing else explains.
         Box::<paging::Walk>::default(),

@@ -1,7 +1,7 @@
 //! Clauses of packets: which ids complete, in which order, and what interrupt routine and DPC do.
 
 use crate::clause::{Clause, Family};
-use crate::journal::{Event, RunEnd};
+use crate::journal::{self, Event, RunEnd};
 use crate::tally::Tally;
 use crate::twin::{Twin, Wrong};
 use tidegate::ddi::{DdiCall, EngineId, Entry, InterruptData};
@@ -12,6 +12,9 @@ pub(super) const ENDS: &str = "packets-end";
 pub(super) const FAULTED: &str = "packets-faulted";
 pub(super) const FINISHED: &str = "packets-finished";
 pub(super) const REPORTED: &str = "packets-reported";
+pub(super) const COALESCED: &str = "packets-coalesced";
+pub(super) const WRAPPED: &str = "packets-wrapped";
+pub(super) const ZERO: &str = "packets-zero";
 pub(super) const CURRENT: &str = "packets-current-fence";
 const DPC: &str = "packets-dpc";
 const NOTIFY_DPC: &str = "packets-notify-dpc";
@@ -31,7 +34,7 @@ fn completed(reports: &mut Vec<InterruptData>, number: u64, change: impl Fn(u32)
     }
 }
 
-pub(super) static CLAUSES: [Clause; 13] = [
+pub(super) static CLAUSES: [Clause; 16] = [
     Clause::new(
         Family::Packets,
         FINISHED,
@@ -50,6 +53,34 @@ pub(super) static CLAUSES: [Clause; 13] = [
             if number == 4 {
                 reports.retain(|report| !matches!(report, InterruptData::DmaCompleted { .. }));
             }
+        }),
+    ),
+    Clause::new(
+        Family::Packets,
+        COALESCED,
+        "an interrupt that comes late reports all packets that are complete by then",
+        "page DXGKDDI_INTERRUPT_ROUTINE",
+        &["packets-late"],
+        Twin::Callbacks(Wrong::OneAtATime),
+    ),
+    Clause::new(
+        Family::Packets,
+        WRAPPED,
+        "packets are reported after their ids have wrapped from 0xFFFFFFFF to 0 as before",
+        "PRE-021",
+        &["packets-wrap"],
+        Twin::Callbacks(Wrong::ComparesIds),
+    ),
+    Clause::new(
+        Family::Packets,
+        ZERO,
+        "a packet with the id 0 is reported as any other",
+        "PRE-021",
+        &["packets-wrap"],
+        Twin::Reports(|reports, _| {
+            reports.retain(|report| {
+                !matches!(report, InterruptData::DmaCompleted { submission_fence_id: 0, .. })
+            });
         }),
     ),
     Clause::new(
@@ -245,7 +276,7 @@ impl crate::walk::Walk for Interrupts {
     }
 
     fn end(&mut self, tally: &mut Tally, _end: &RunEnd) {
-        if tally.facts.doubled {
+        if tally.facts.interrupts == journal::Interrupts::Twice {
             tally.check_at_end(FOREIGN, self.unclaimed > 0, || {
                 "each interrupt came twice, and it returned TRUE for all".to_owned()
             });

@@ -1,16 +1,73 @@
 //! Paging operations and page tables.
 
 use crate::clause::{Clause, Family};
-use crate::journal::{Event, RunEnd};
+use crate::journal::{Event, Paged, RunEnd};
 use crate::tally::{Place, Tally};
 use crate::twin::Twin;
 use tidegate::ddi::memory::{PagingOperation, UpdatePageTable};
-use tidegate::ddi::{DdiCall, Driver, InterruptData, Passive, Status};
+use tidegate::ddi::queue::SubmitCommandVirtual;
+use tidegate::ddi::{DdiCall, Driver, InterruptData, Passive, Status, SubmitCommandFlags};
 
 const MOVES: &str = "paging-moves";
 const MAPS: &str = "paging-maps";
+const COMMANDS: &str = "paging-commands";
+const PROGRESS: &str = "paging-progress";
+const NOTHING: &str = "paging-nothing";
+const ADDRESS_ZERO: &str = "paging-address-zero";
 
-pub(super) static CLAUSES: [Clause; 2] = [
+pub(super) static CLAUSES: [Clause; 6] = [
+    Clause::new(
+        Family::Paging,
+        COMMANDS,
+        "an operation that DxgkDdiBuildPagingBuffer accepts has its commands in the buffer",
+        "page DXGKDDI_BUILDPAGINGBUFFER",
+        &["memory-parts"],
+        Twin::Layer(|overrides| {
+            overrides.build_paging_buffer(|inner, level, operation| {
+                match inner.build_paging_buffer(level, operation) {
+                    Err(Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER) => Ok(()),
+                    result => result,
+                }
+            })
+        }),
+    ),
+    Clause::new(
+        Family::Paging,
+        PROGRESS,
+        "an operation that does not fit an empty buffer puts a part there, and advances MultipassOffset",
+        "page DXGKARG_BUILDPAGINGBUFFER",
+        &["memory-parts"],
+        Twin::Layer(|overrides| overrides.build_paging_buffer(larger_than_any_buffer)),
+    ),
+    Clause::new(
+        Family::Paging,
+        NOTHING,
+        "an eviction of 0 bytes, after a reset has lost the content, succeeds and has no commands",
+        "page Thread synchronization and TDR",
+        &["hang-memory"],
+        Twin::Layer(|overrides| {
+            overrides.build_paging_buffer(|inner, level, operation| match operation.commands() {
+                Some((0, _)) => Err(Status::GRAPHICS_ALLOCATION_BUSY),
+                _ => inner.build_paging_buffer(level, operation),
+            })
+        }),
+    ),
+    Clause::new(
+        Family::Paging,
+        ADDRESS_ZERO,
+        "the commands of a paging buffer run that has the GPU virtual address 0",
+        "page DXGKARG_SUBMITCOMMANDVIRTUAL",
+        &["memory-zero"],
+        Twin::Layer(|overrides| {
+            overrides.submit_command_virtual(|inner, level, args| match args.dma_buffer_gpu_va {
+                0 => {
+                    let flags = args.flags | SubmitCommandFlags::CONTEXT_SWITCH;
+                    inner.submit_command_virtual(level, SubmitCommandVirtual { flags, ..args })
+                }
+                _ => inner.submit_command_virtual(level, args),
+            })
+        }),
+    ),
     Clause::new(
         Family::Paging,
         MOVES,
@@ -41,6 +98,18 @@ fn half(
     inner.build_paging_buffer(level, operation)
 }
 
+/// Has no room for an operation of more than a page, however large the buffer is.
+fn larger_than_any_buffer(
+    inner: &dyn Driver,
+    level: &Passive,
+    operation: PagingOperation<'_>,
+) -> Result<(), Status> {
+    match operation.commands() {
+        Some((bytes, _)) if bytes > 0x1000 => Err(Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER),
+        _ => inner.build_paging_buffer(level, operation),
+    }
+}
+
 /// Writes the page tables of the kernel's own address space, and no others.
 fn of_first_space(
     inner: &dyn Driver,
@@ -57,13 +126,40 @@ fn of_first_space(
 #[derive(Default)]
 pub(super) struct Walk {
     moved: bool,
+    /// Whether commands at the GPU virtual address 0 were submitted.
+    at_zero: bool,
     faulted: Option<(Place, u64)>,
+}
+
+/// Judges what an operation has put into its buffer.
+fn check_operation(tally: &mut Tally, paged: &Paged) {
+    let Paged { bytes, used: (before, now), multipass_offset, status } = *paged;
+    let put = now - before;
+    let (from, to) = multipass_offset;
+    if bytes == 0 {
+        let holds = status.is_success() && put == 0;
+        tally.check(NOTHING, holds, || {
+            format!("it returned {status:?} with {put} bytes of commands")
+        });
+    } else if status.is_success() {
+        tally.check(COMMANDS, put > 0, || {
+            format!("an operation of {bytes} bytes has no commands in the buffer")
+        });
+    } else if status == Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER {
+        tally.check(PROGRESS, before > 0 || to > from, || {
+            format!("{put} bytes of commands, and MultipassOffset was {from} and is {to}")
+        });
+    }
 }
 
 impl crate::walk::Walk for Walk {
     fn event(&mut self, tally: &mut Tally, event: &Event) {
         match event {
             Event::Called(DdiCall::BuildPagingBuffer { .. }) => self.moved = true,
+            Event::Called(DdiCall::SubmitCommandVirtual { args }) => {
+                self.at_zero |= args.dma_buffer_gpu_va == 0 && args.dma_buffer_bytes > 0;
+            }
+            Event::Paged(paged) => check_operation(tally, paged),
             Event::Report(
                 InterruptData::DmaPageFaulted { fault, .. }
                 | InterruptData::HwQueuePageFaulted { fault, .. },
@@ -89,7 +185,8 @@ impl crate::walk::Walk for Walk {
         let explained = tally.judged.values().any(|judged| judged.broken.is_some());
         if self.moved && tally.facts.has_results() && !end.was_ended && !explained {
             let problem = end.problems.first();
-            tally.check_at_end(MOVES, problem.is_none(), || problem.cloned().unwrap_or_default());
+            let clause = if self.at_zero { ADDRESS_ZERO } else { MOVES };
+            tally.check_at_end(clause, problem.is_none(), || problem.cloned().unwrap_or_default());
         }
     }
 }

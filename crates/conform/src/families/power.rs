@@ -4,12 +4,13 @@ use crate::clause::{Clause, Family};
 use crate::journal::Event;
 use crate::tally::Tally;
 use crate::twin::{Twin, Wrong};
-use tidegate::ddi::{ComponentState, DevicePowerState, Overrides, PowerAction, Status};
+use tidegate::ddi::{ComponentState, DdiCall, DevicePowerState, Overrides, PowerAction, Status};
 
 const D0: &str = "power-d0";
 const F0: &str = "power-f0";
 pub(super) const F1_QUIET: &str = "power-f1-quiet";
 const D3: &str = "power-d3";
+const FOREIGN: &str = "power-foreign";
 
 const fn clause(
     id: &'static str,
@@ -21,7 +22,7 @@ const fn clause(
     Clause::new(family, id, rule, source, situations, Twin::Layer(twin))
 }
 
-pub(super) static CLAUSES: [Clause; 4] = [
+pub(super) static CLAUSES: [Clause; 5] = [
     Clause::new(
         Family::Power,
         F1_QUIET,
@@ -54,6 +55,20 @@ pub(super) static CLAUSES: [Clause; 4] = [
         },
     ),
     Clause {
+        situations: &["sleep-idle"],
+        ..clause(
+            FOREIGN,
+            "DxgkDdiInterruptRoutine returns FALSE while the device is in D3",
+            "page DXGKDDI_INTERRUPT_ROUTINE",
+            |overrides| {
+                overrides.interrupt_routine(|inner, level| {
+                    inner.interrupt_routine(level);
+                    true
+                })
+            },
+        )
+    },
+    Clause {
         situations: &["packets", "user-queues", "sleep", "user-sleep", "flips"],
         ..clause(
             F0,
@@ -71,10 +86,22 @@ pub(super) static CLAUSES: [Clause; 4] = [
 ];
 
 /// Each answer has its arguments, so calls that overlap are not mixed up.
-pub(super) struct Walk;
+#[derive(Default)]
+pub(super) struct Walk {
+    /// Whether the device is in D3.
+    sleeps: bool,
+}
 
 impl crate::walk::Walk for Walk {
     fn event(&mut self, tally: &mut Tally, event: &Event) {
+        match event {
+            Event::Power(DevicePowerState::D3, _, status) => self.sleeps = status.is_success(),
+            Event::Called(DdiCall::SetPowerState { .. }) => self.sleeps = false,
+            Event::Interrupted(ours) if self.sleeps => {
+                tally.check(FOREIGN, !ours, || "it returned TRUE".to_owned());
+            }
+            _ => {}
+        }
         let (id, status, may_fail) = match event {
             Event::Power(DevicePowerState::D0, _, status) => (D0, status, false),
             // It may be refused when the system does not sleep.

@@ -8,6 +8,7 @@ pub(super) const ANSWERS: &str = "preemption-answers";
 pub(super) const LAST_COMPLETED: &str = "preemption-last-completed";
 pub(super) const FINISHED: &str = "preemption-finished";
 pub(super) const ANSWERED: &str = "preemption-answered";
+pub(super) const ZERO: &str = "preemption-zero";
 pub(super) const RETURNED: &str = "preemption-returned";
 
 const fn clause(
@@ -21,7 +22,7 @@ const fn clause(
     Clause::new(Family::Preemption, id, rule, source, situations, twin)
 }
 
-pub(super) static CLAUSES: [Clause; 5] = [
+pub(super) static CLAUSES: [Clause; 6] = [
     clause(
         FINISHED,
         "LastCompletedFenceId of DMA_PREEMPTED is a packet that the device has completed",
@@ -54,6 +55,18 @@ pub(super) static CLAUSES: [Clause; 5] = [
         "each preemption request is answered by DMA_PREEMPTED",
         "PRE-019, PRE-023",
         |reports, _| reports.retain(|report| !matches!(report, InterruptData::DmaPreempted { .. })),
+    ),
+    Clause::new(
+        Family::Preemption,
+        ZERO,
+        "a preemption request with the id 0 is answered as any other",
+        "PRE-021",
+        &["preemption-wrap"],
+        Twin::Reports(|reports, _| {
+            reports.retain(|report| {
+                !matches!(report, InterruptData::DmaPreempted { preemption_fence_id: 0, .. })
+            });
+        }),
     ),
     clause(
         RETURNED,

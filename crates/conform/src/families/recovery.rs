@@ -12,6 +12,7 @@ use tidegate::ddi::{DdiCall, DriverHandle, Entry, OsHandle};
 pub(super) const LAST_ABORTED: &str = "recovery-last-aborted";
 pub(super) const QUIET: &str = "recovery-quiet";
 pub(super) const ABORTED_RUNNING: &str = "recovery-aborted-running";
+pub(super) const ABORTED_WRAPPED: &str = "recovery-aborted-wrapped";
 const GROUP_NODES: &str = "recovery-group-nodes";
 const INVALIDATES_KNOWN: &str = "recovery-invalidates-known";
 const GROUP: &str = "recovery-group";
@@ -24,7 +25,7 @@ const INVALIDATES: &str = "recovery-invalidates";
 /// The most text of DxgkDdiCollectDbgInfo.
 const MOST_TEXT: usize = 4096;
 
-pub(super) static CLAUSES: [Clause; 11] = [
+pub(super) static CLAUSES: [Clause; 12] = [
     Clause::new(
         Family::Recovery,
         ABORTED_RUNNING,
@@ -32,6 +33,14 @@ pub(super) static CLAUSES: [Clause; 11] = [
         "PRE-049",
         &["hang"],
         Twin::Callbacks(Wrong::AbortedIsCompleted),
+    ),
+    Clause::new(
+        Family::Recovery,
+        ABORTED_WRAPPED,
+        "LastAbortedFenceId of DxgkDdiResetEngine is the packet that hangs, also when its id has wrapped",
+        "PRE-021, PRE-049",
+        &["hang-wrap"],
+        Twin::Callbacks(Wrong::AbortedIsLargest),
     ),
     Clause::new(
         Family::Recovery,

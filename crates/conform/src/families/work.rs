@@ -6,7 +6,7 @@
 
 use super::recent::Recent;
 use super::{packets, power, preemption, recovery};
-use crate::journal::{Event, RunEnd};
+use crate::journal::{Event, Interrupts, RunEnd};
 use crate::tally::Tally;
 use std::collections::{BTreeMap, VecDeque};
 use tidegate::ddi::{ComponentState, DdiCall, EngineId, Entry, InterruptData};
@@ -19,6 +19,9 @@ const FRESH: u32 = 0;
 struct Packets {
     /// Submitted and not ended, in order.
     in_flight: VecDeque<u32>,
+    /// The last packet that was submitted, and whether ids have wrapped by then.
+    last: u32,
+    wrapped: bool,
     /// The last packet that was reported as complete, or returned by a reset.
     completed: Option<u32>,
     /// Reported as complete before the last one.
@@ -43,8 +46,16 @@ struct Packets {
 
 impl Packets {
     fn submitted(&mut self, id: u32) {
+        // An id that is used again lies before the last one.
+        self.wrapped |= id < self.last && id.wrapping_sub(self.last).cast_signed() > 0;
+        self.last = id;
         self.in_flight.push_back(id);
         self.returned.remove(id);
+    }
+
+    /// Returns whether an id was given after the ids had wrapped.
+    fn is_wrapped(&self, id: u32) -> bool {
+        self.wrapped && id <= u32::MAX / 2
     }
 
     /// Returns whether the device has completed a packet, as far as it is known.
@@ -73,6 +84,11 @@ impl Packets {
         self.in_flight.drain(..).for_each(|id| self.aborted.insert_ended(id));
         self.requests.clear();
     }
+}
+
+/// Returns the clause that requests without an answer break.
+fn unanswered(requests: &[u32]) -> &'static str {
+    if requests.contains(&0) { preemption::ZERO } else { preemption::ANSWERED }
 }
 
 /// The packets of all engines.
@@ -123,7 +139,7 @@ impl crate::walk::Walk for Walk {
                 format!("packets {left:?} of {engine} have no end")
             });
             let open = &packets.requests;
-            tally.check_at_end(preemption::ANSWERED, open.is_empty(), || {
+            tally.check_at_end(unanswered(open), open.is_empty(), || {
                 format!("requests {open:?} of {engine} have no answer")
             });
         }
@@ -236,7 +252,13 @@ impl Walk {
         for (engine, packets) in &mut self.engines {
             let Some(id) = packets.at_interrupt.take() else { continue };
             let is_left = packets.in_flight.contains(&id);
-            tally.check(packets::REPORTED, !is_left, || {
+            let clause = match (packets.is_wrapped(id), id) {
+                (false, _) if tally.facts.interrupts == Interrupts::Late => packets::COALESCED,
+                (false, _) => packets::REPORTED,
+                (true, 0) => packets::ZERO,
+                (true, _) => packets::WRAPPED,
+            };
+            tally.check(clause, !is_left, || {
                 format!("packet {id} of {engine}, which the device has completed, is not reported")
             });
         }
@@ -259,6 +281,9 @@ impl Walk {
             format!("request {request} of {engine} is answered; requests are {asked:?}")
         });
         packets.requests.retain(|of| *of != request);
+        if request == 0 {
+            tally.check(preemption::ZERO, true, String::new);
+        }
         if packets.on_device.is_some() {
             tally.check(preemption::FINISHED, packets.is_done(last), || {
                 format!(
@@ -289,7 +314,11 @@ impl Walk {
             let left: Vec<u32> =
                 packets.in_flight.iter().copied().filter(|of| !packets.is_done(*of)).collect();
             let holds = left.is_empty() || left.contains(&id);
-            tally.check(recovery::ABORTED_RUNNING, holds, || {
+            let clause = match left.iter().any(|left| packets.is_wrapped(*left)) {
+                true => recovery::ABORTED_WRAPPED,
+                false => recovery::ABORTED_RUNNING,
+            };
+            tally.check(clause, holds, || {
                 format!("LastAbortedFenceId of {engine} is {id}, and {left:?} were not complete")
             });
         }
@@ -311,9 +340,9 @@ impl Walk {
         if tally.facts.may_hang() {
             return;
         }
-        let open = self.engines.get(&engine).map_or(0, |packets| packets.requests.len());
-        tally.check(preemption::ANSWERED, open == 0, || {
-            format!("{open} requests of {engine} have no answer when it is reset")
+        let Some(Packets { requests: open, .. }) = self.engines.get(&engine) else { return };
+        tally.check(unanswered(open), open.is_empty(), || {
+            format!("requests {open:?} of {engine} have no answer when it is reset")
         });
     }
 

@@ -79,6 +79,8 @@ entries! {
     remove_device = 4 "DxgkDdiRemoveDevice" fn(context: u64) -> i32;
     interrupt_routine = 6 "DxgkDdiInterruptRoutine" fn(context: u64, message: u32) -> u8;
     dpc_routine = 7 "DxgkDdiDpcRoutine" fn(context: u64);
+    set_power_state = 11 "DxgkDdiSetPowerState"
+        fn(context: u64, device_uid: u32, state: u32, action: u32) -> i32;
     unload = 14 "DxgkDdiUnload" fn();
     query_interface = 15 "DxgkDdiQueryInterface"
         fn(context: u64, args: &mut QueryInterface) -> i32;
@@ -112,6 +114,8 @@ entries! {
     render = 53 "DxgkDdiRender" fn(context: u64, args: &mut Render) -> i32;
     create_context = 58 "DxgkDdiCreateContext" fn(device: u64, args: &mut CreateContext) -> i32;
     destroy_context = 59 "DxgkDdiDestroyContext" fn(context: u64) -> i32;
+    set_power_component_f_state = 71 "DxgkDdiSetPowerComponentFState"
+        fn(context: u64, component: u32, state: u32) -> i32;
     query_dependent_engine_group = 72 "DxgkDdiQueryDependentEngineGroup"
         fn(adapter: u64, args: &mut QueryDependentEngineGroup) -> i32;
     query_engine_status = 73 "DxgkDdiQueryEngineStatus"
@@ -229,6 +233,8 @@ const NEEDED_VIRTUAL: [usize; 4] = [83, 90, 91, 96];
 
 /// Places of entries that groups of the DDI depend on.
 pub(crate) mod place {
+    pub(crate) const SET_POWER_STATE: usize = 11;
+    pub(crate) const SET_POWER_COMPONENT_F_STATE: usize = 71;
     pub(crate) const PREEMPT_COMMAND: usize = 27;
     pub(crate) const RESET_FROM_TIMEOUT: usize = 32;
     pub(crate) const RESTART_FROM_TIMEOUT: usize = 33;

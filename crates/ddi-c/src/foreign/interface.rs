@@ -11,8 +11,8 @@ use crate::rule::Rule;
 use std::ffi::c_void;
 use std::ptr;
 use tidegate_ddi::{
-    DriverHandle, EngineId, EngineState, FaultErrorCode, InterruptData, InterruptType, OsHandle,
-    PageFault, PageFaultFlags, RenderPipelineStage, Status,
+    DriverHandle, EngineId, EngineState, FaultErrorCode, Injection, InterruptData, InterruptType,
+    OsHandle, PageFault, PageFaultFlags, RenderPipelineStage, Status,
 };
 use tidegate_platform::PhysicalAddress;
 use tidegate_wddm_abi::d3dkmddi::{
@@ -250,6 +250,9 @@ unsafe extern "C-unwind" fn synchronize_execution(
     };
     const NAME: &str = "DxgkCbSynchronizeExecution";
     let host = &of(handle).host;
+    if host.fails(Injection::Synchronize) {
+        return Status::UNSUCCESSFUL.0;
+    }
     // SAFETY: the driver passes a function and its argument.
     let call = || unsafe { routine(argument) } != 0;
     let answer = host.between_steps(NAME, || host.synchronize(NAME, call));

@@ -62,6 +62,28 @@ pub enum InterruptDelivery {
     Worker,
 }
 
+/// How paging operations are put into DMA buffers.
+#[derive(Clone, Copy, Debug)]
+pub struct PagingBuffers {
+    /// Bytes of a buffer, at most a page. Commands that do not fit go on in the next buffer.
+    pub bytes: u32,
+    /// Buffers that are used in turn, from 1 to 16. The queue of the paging context signals the end
+    /// of each before the next one is submitted.
+    pub in_flight: u32,
+    /// Most bytes of one operation. A move of more is several operations, one after the other in
+    /// the buffers.
+    pub operation_bytes: u64,
+    /// Whether the first buffer has the GPU virtual address 0.
+    pub at_zero: bool,
+}
+
+impl PagingBuffers {
+    /// Each move is one operation in one buffer.
+    pub const fn standard() -> PagingBuffers {
+        PagingBuffers { bytes: 0x1000, in_flight: 1, operation_bytes: u64::MAX, at_zero: false }
+    }
+}
+
 /// What a kernel is configured with.
 #[derive(Clone, Copy, Debug)]
 pub struct AdapterConfig {
@@ -81,6 +103,8 @@ pub struct AdapterConfig {
     /// How long a paging operation waits for engines that use what it sends out, in nanoseconds,
     /// before it makes do without.
     pub paging_timeout_ns: u64,
+    /// How paging operations are put into DMA buffers.
+    pub paging_buffers: PagingBuffers,
     /// Verification of drivers that patch addresses: a part of a split buffer that leaves a binding
     /// behind is refused.
     pub verify_split_buffers: bool,
@@ -107,6 +131,9 @@ pub struct AdapterConfig {
     /// How long a packet may keep its engine, in nanoseconds, while packets of contexts of the same
     /// priority wait for it.
     pub quantum_ns: u64,
+    /// Submission fence ids that each engine leaves out while it is idle, so that the ids of a short
+    /// run wrap; 0 for none.
+    pub fence_ids_ahead: u32,
     /// Which adapter of its machine it is, for people: adapter n's lanes on the timeline are those
     /// of "GPU n"; `None` where there is only one.
     pub ordinal: Option<u32>,
@@ -127,6 +154,7 @@ impl AdapterConfig {
             native_fence_os_caps: NativeFenceOsCaps::all(),
             fence_storage_budget_bytes: u64::MAX,
             paging_timeout_ns: 2_000_000,
+            paging_buffers: PagingBuffers::standard(),
             verify_split_buffers: true,
             interrupts,
             log_entries: 84,
@@ -137,6 +165,7 @@ impl AdapterConfig {
             tdr: TdrConfig::standard(),
             priority_bands: SetupPriorityBands::default(),
             quantum_ns: 10_000_000,
+            fence_ids_ahead: 0,
             ordinal: None,
         }
     }

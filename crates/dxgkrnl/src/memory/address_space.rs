@@ -124,6 +124,14 @@ impl AddressSpace {
         self.map_regions(level, &[(from, bytes, access)])
     }
 
+    /// As [`AddressSpace::map_regions`], from GPU address 0. The regions end before the first
+    /// address that is given out.
+    pub(crate) fn map_at_zero(&self, level: &Passive, regions: &[Region]) -> Result<u64, Status> {
+        let _driver = self.driver.driver(level);
+        let mut tables = self.tables.lock_device();
+        self.write_regions(level, &mut tables, Affinity::ALL, 0, regions)
+    }
+
     /// Maps regions consecutively, each in its own pages.
     pub(crate) fn map_regions(&self, level: &Passive, regions: &[Region]) -> Result<u64, Status> {
         let _driver = self.driver.driver(level);

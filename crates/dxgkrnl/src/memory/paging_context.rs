@@ -1,18 +1,17 @@
 //! Copies bytes between local and system memory, by an engine or by the CPU.
 //!
 //! The paging context belongs to the kernel and runs on the first copy engine if there is one. Its
-//! address space has a source and a destination window. An operation, in order:
+//! address space has a source and a destination window. A move, in order:
 //! 1. the windows are mapped to source and destination;
-//! 2. the driver writes the commands (DxgkDdiBuildPagingBuffer);
-//! 3. they are submitted ahead of packets of other contexts;
+//! 2. the driver writes the commands of its operations (DxgkDdiBuildPagingBuffer), and those that
+//!    do not fit into the next buffer;
+//! 3. each buffer is submitted ahead of packets of other contexts;
 //! 4. they complete;
 //! 5. the windows are unmapped.
 //!
-//! A driver before WDDM 2.0 gets physical addresses, so steps 1 and 5 do nothing.
-//!
-//! Invariant: one operation at a time, ensured by the pager's lock of the context.
+//! Invariant: one move at a time, ensured by the pager's lock of the context.
 
-use super::address_space::AddressSpace;
+use super::address_space::{AddressSpace, Region};
 use super::ports::{EngineWork, PagingPackets};
 use crate::driver::DriverPort;
 use crate::error::BugCheck;
@@ -21,12 +20,15 @@ use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
 use tidegate_ddi::{OsHandle, Passive};
-use tidegate_platform::{Bulk, PhysicalAddress, WaitEnd};
+use tidegate_platform::{Bulk, Event, PhysicalAddress, WaitEnd};
 use tidegate_vidmm::{Access, Affinity};
 use tidegate_vidsch::CommandRange;
 
-/// Bytes of the DMA buffer for an operation's commands.
+/// Bytes of the memory of a DMA buffer.
 const BUFFER_BYTES: u64 = 0x1000;
+
+/// The most buffers: their pages are below the first address that an address space gives out.
+const MOST_BUFFERS: u32 = 16;
 
 /// Bytes that the CPU copies at a time.
 const CPU_PART_BYTES: u64 = 1 << 16;
@@ -102,10 +104,23 @@ pub(crate) struct PagingContext {
     driver: Arc<DriverPort>,
     packets: Arc<dyn PagingPackets>,
     space: Arc<AddressSpace>,
-    buffer: Bulk,
-    buffer_at: PhysicalAddress,
-    buffer_va: u64,
+    buffers: Vec<DmaBuffer>,
     windows: Windows,
+}
+
+/// A DMA buffer, and the end of the commands that were submitted from it.
+struct DmaBuffer {
+    memory: Bulk,
+    at: PhysicalAddress,
+    va: u64,
+    done: Option<Event>,
+}
+
+/// A part of a move: its offset and its bytes.
+#[derive(Clone, Copy)]
+struct Part {
+    offset: u64,
+    bytes: u64,
 }
 
 impl PagingContext {
@@ -116,16 +131,29 @@ impl PagingContext {
     ) -> Result<PagingContext, Status> {
         let space = Arc::new(AddressSpace::new(level, driver)?);
         let packets = work.open_paging_context(level, &space)?;
-        let (buffer_at, buffer) = driver.system_memory.bulk(BUFFER_BYTES as usize);
-        let buffer_va = space.map(level, buffer_at, BUFFER_BYTES, Access::Read)?;
+        let config = driver.config.paging_buffers;
+        let count = config.in_flight.clamp(1, MOST_BUFFERS);
+        let pages: Vec<_> =
+            (0..count).map(|_| driver.system_memory.bulk(BUFFER_BYTES as usize)).collect();
+        let regions: Vec<Region> =
+            pages.iter().map(|(at, _)| (*at, BUFFER_BYTES, Access::Read)).collect();
+        let va = match config.at_zero {
+            true => space.map_at_zero(level, &regions)?,
+            false => space.map_regions(level, &regions)?,
+        };
+        let vas = (0..).map(|number: u64| va + number * BUFFER_BYTES);
+        let buffer = |((at, memory), va)| DmaBuffer { memory, at, va, done: None };
+        let buffers = pages.into_iter().zip(vas).map(buffer).collect();
         let (driver, windows) = (driver.clone(), Windows::default());
-        Ok(PagingContext { driver, packets, space, buffer, buffer_at, buffer_va, windows })
+        Ok(PagingContext { driver, packets, space, buffers, windows })
     }
 
-    /// Releases the DMA buffer.
+    /// Releases the DMA buffers.
     pub(super) fn end(self, level: &Passive) {
-        self.space.unmap(level, self.buffer_va, BUFFER_BYTES);
-        self.driver.system_memory.remove(self.buffer_at);
+        for buffer in self.buffers {
+            self.space.unmap(level, buffer.va, BUFFER_BYTES);
+            self.driver.system_memory.remove(buffer.at);
+        }
     }
 
     /// Returns the context's kernel handle.
@@ -146,7 +174,7 @@ impl PagingContext {
         if !self.driver.declared.virtual_addresses {
             return Err(Status::NOT_SUPPORTED);
         }
-        self.run(level, Contents::Zero, at, bytes, |windows, buffer| {
+        self.run(level, Contents::Zero, at, bytes, u64::MAX, |windows, _, buffer| {
             PagingOperation::InitContextResource {
                 allocation,
                 destination_gpu_va: windows.destination,
@@ -165,35 +193,42 @@ impl PagingContext {
         bytes: u64,
     ) -> Result<Ended, Status> {
         let has_windows = self.driver.declared.virtual_addresses;
-        self.run(level, contents, to, bytes, |windows, buffer| match contents {
-            Contents::From(source) if !has_windows => {
-                PagingOperation::Transfer { source, destination: to, bytes, buffer }
+        let most = self.driver.config.paging_buffers.operation_bytes.max(1);
+        self.run(level, contents, to, bytes, most, |windows, Part { offset, bytes }, buffer| {
+            let destination = PhysicalAddress(to.0 + offset);
+            match contents {
+                Contents::From(source) if !has_windows => {
+                    let source = PhysicalAddress(source.0 + offset);
+                    PagingOperation::Transfer { source, destination, bytes, buffer }
+                }
+                Contents::Zero if !has_windows => {
+                    PagingOperation::Fill { destination, bytes, value: 0, buffer }
+                }
+                Contents::From(_) => PagingOperation::VirtualTransfer {
+                    source_gpu_va: windows.source + offset,
+                    destination_gpu_va: windows.destination + offset,
+                    bytes,
+                    buffer,
+                },
+                Contents::Zero => PagingOperation::VirtualFill {
+                    destination_gpu_va: windows.destination + offset,
+                    bytes,
+                    value: 0,
+                    buffer,
+                },
             }
-            Contents::Zero if !has_windows => {
-                PagingOperation::Fill { destination: to, bytes, value: 0, buffer }
-            }
-            Contents::From(_) => PagingOperation::VirtualTransfer {
-                source_gpu_va: windows.source,
-                destination_gpu_va: windows.destination,
-                bytes,
-                buffer,
-            },
-            Contents::Zero => PagingOperation::VirtualFill {
-                destination_gpu_va: windows.destination,
-                bytes,
-                value: 0,
-                buffer,
-            },
         })
     }
 
+    /// Carries out a move in operations of at most `most` bytes.
     fn run(
         &mut self,
         level: &Passive,
         contents: Contents,
         to: PhysicalAddress,
         bytes: u64,
-        operation: impl for<'a> Fn(Windows, &'a PagingBuffer) -> PagingOperation<'a>,
+        most: u64,
+        operation: impl for<'a> Fn(Windows, Part, &'a PagingBuffer) -> PagingOperation<'a>,
     ) -> Result<Ended, Status> {
         let resets = self.driver.condition.resets();
         if !resets.is_multiple_of(2) {
@@ -205,36 +240,96 @@ impl PagingContext {
             true => self.open_windows(level, contents, to, bytes)?,
             false => Windows::default(),
         };
-        // 2.
-        let buffer = PagingBuffer::new(self.buffer.clone());
-        let operation = operation(windows, &buffer);
-        self.driver.driver(level).build_paging_buffer(level, operation)?;
-        // 3.
-        let done = self.driver.platform.event(true);
-        let gpu_va = if has_windows { self.buffer_va } else { self.buffer_at.0 };
-        let commands = CommandRange { gpu_va, bytes: buffer.used() };
-        self.packets.submit(level, commands, &done);
-        // A reset begun after step 1 waits for this operation, and may have scanned the queues
-        // before this packet was queued. So may a removal or a stop.
-        if self.driver.condition.resets() != resets || self.driver.check().is_err() {
-            self.packets.give_up(level.into());
+        // 2, 3.
+        let built = self
+            .build_all(level, bytes, most, resets, |part, buffer| operation(windows, part, buffer));
+        // 4. Also after a failure: the buffers that were submitted run.
+        let mut is_stopped = false;
+        for done in self.buffers.iter_mut().filter_map(|buffer| buffer.done.take()) {
+            is_stopped |= done.wait_for(None, &PAGING_OPERATION) == WaitEnd::Stopped;
         }
-        // 4.
-        let end = done.wait_for(None, &PAGING_OPERATION);
         // 5.
         if has_windows {
             self.space.unmap(level, windows.source, bytes);
             self.space.unmap(level, windows.destination, bytes);
         }
+        built?;
         if self.packets.is_lost() {
             self.driver.bug_check(level, BugCheck::PagingAborted);
             return Err(Status::DEVICE_REMOVED);
         }
-        Ok(match end {
-            WaitEnd::Stopped => Ended::Stopped,
-            _ if self.driver.condition.resets() != resets => Ended::CutOff,
-            _ => Ended::Done,
+        Ok(match is_stopped {
+            true => Ended::Stopped,
+            false if self.is_cut_off(resets) => Ended::CutOff,
+            false => Ended::Done,
         })
+    }
+
+    /// Returns whether a reset has begun since this number of resets was read.
+    fn is_cut_off(&self, resets: u64) -> bool {
+        self.driver.condition.resets() != resets
+    }
+
+    /// Has the driver write all operations, and submits each buffer when it is full or the last.
+    fn build_all(
+        &mut self,
+        level: &Passive,
+        bytes: u64,
+        most: u64,
+        resets: u64,
+        operation: impl for<'a> Fn(Part, &'a PagingBuffer) -> PagingOperation<'a>,
+    ) -> Result<(), Status> {
+        let room = u64::from(self.driver.config.paging_buffers.bytes).min(BUFFER_BYTES) as u32;
+        let (mut offset, mut multipass_offset, mut ended) = (0, 0, false);
+        for number in (0..self.buffers.len()).cycle() {
+            let of = &mut self.buffers[number];
+            if let Some(earlier) = of.done.take()
+                && earlier.wait_for(None, &PAGING_OPERATION) == WaitEnd::Stopped
+            {
+                return Ok(());
+            }
+            let buffer = PagingBuffer::at(of.memory.clone(), room, of.va);
+            buffer.set_multipass_offset(multipass_offset);
+            while !ended {
+                let part = Part { offset, bytes: most.min(bytes - offset) };
+                let before = (buffer.used(), buffer.multipass_offset());
+                let driver = self.driver.driver(level);
+                match driver.build_paging_buffer(level, operation(part, &buffer)) {
+                    Ok(()) => {
+                        buffer.set_multipass_offset(0);
+                        offset += part.bytes;
+                        ended = offset == bytes;
+                    }
+                    // spec: PRE-185
+                    Err(Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER)
+                        if before.0 > 0 || buffer.multipass_offset() > before.1 =>
+                    {
+                        multipass_offset = buffer.multipass_offset();
+                        break;
+                    }
+                    Err(status) => return Err(status),
+                }
+            }
+            self.submit(level, number, buffer.used(), resets);
+            if ended || self.is_cut_off(resets) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Submits the commands of a buffer.
+    fn submit(&mut self, level: &Passive, number: usize, bytes: u32, resets: u64) {
+        let buffer = &mut self.buffers[number];
+        let done = buffer.done.insert(self.driver.platform.event(true));
+        let has_windows = self.driver.declared.virtual_addresses;
+        let gpu_va = if has_windows { buffer.va } else { buffer.at.0 };
+        self.packets.submit(level, CommandRange { gpu_va, bytes }, done);
+        // A reset begun after step 1 waits for this operation, and may have scanned the queues
+        // before this packet was queued. So may a removal or a stop.
+        if self.is_cut_off(resets) || self.driver.check().is_err() {
+            self.packets.give_up(level.into());
+        }
     }
 
     fn open_windows(

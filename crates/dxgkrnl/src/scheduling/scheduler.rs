@@ -349,5 +349,6 @@ fn config(caps: &AdapterCaps, port: &DriverPort) -> Config {
         preempts: caps.scheduling.contains(aware),
         quantum_ns: port.config.quantum_ns.max(1),
         timeout_ns: tdr.is_on().then_some(tdr.delay_ns),
+        fence_ids_ahead: port.config.fence_ids_ahead,
     }
 }

@@ -2,6 +2,7 @@
 //! requests are refused, and that results stay right.
 
 use tidegate::calls::{CreatePagingQueue, PagingPriority};
+use tidegate::dxgkrnl::PagingBuffers;
 use tidegate_testbed::prelude::*;
 
 const KIB: u64 = 1024;
@@ -131,6 +132,48 @@ fn the_driver_writes_the_commands_and_a_copy_engine_runs_them() {
         (stats.allocations_paged_in, stats.allocations_paged_out, stats.bytes_paged),
         (2, 1, 3 * BYTES)
     );
+}
+
+/// Moves of 8 operations: a buffer has room for the commands of two, and two are in flight.
+// spec: PRE-185
+#[test]
+fn operations_that_do_not_fit_a_buffer_go_on_in_the_next() {
+    let tiny = world_with(|config| {
+        config.gpu.local_memory_bytes = BYTES;
+        config.kernel.paging_buffers =
+            PagingBuffers { bytes: 80, in_flight: 2, operation_bytes: BYTES / 8, at_zero: true };
+    });
+    let (w, _) = tiny.run_to_report(|w| {
+        let queue = w.paging_queue();
+        let (written, never) = (on_demand(w), on_demand(w));
+        let content: Vec<u8> = (0..BYTES).map(|at| (at / 97) as u8).collect();
+        window(&written).write(0, &content).unwrap();
+        w.driver.take();
+        resident(w, &queue, &[&written]);
+        evict(w, &[&written]);
+        resident(w, &queue, &[&never]);
+        let calls = w.driver.take();
+        let operations = calls.iter().filter(|call| call.name() == "BuildPagingBuffer").count();
+        // 2, and 1 that does not fit, in the first three buffers of each move; 2 in the last.
+        assert_eq!(operations, 3 * 11);
+        let packets = calls.iter().filter_map(|call| match call {
+            tidegate::ddi::DdiCall::SubmitCommandVirtual { args } => Some(args.dma_buffer_gpu_va),
+            _ => None,
+        });
+        assert_eq!(packets.collect::<Vec<_>>(), [0, 0x1000].repeat(6));
+        let mut moved = vec![0; BYTES as usize];
+        window(&written).read(0, &mut moved).unwrap();
+        assert!(moved == content, "the content was moved in and out");
+        // Never without an end: the buffer is empty, and nothing of the operation is in it.
+        let full = Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+        w.hooked.fail_next(Entry::BuildPagingBuffer, full);
+        evict(w, &[&never]);
+        let _stopped = w.make_resident(&queue, &[&written]);
+        w.pass(SETTLED_NS);
+    });
+    let ddi = "DxgkDdiBuildPagingBuffer";
+    let status = Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+    assert_eq!(w.adapter().bug_checks(), [BugCheck::DdiFailed { ddi, status }]);
 }
 
 // spec: RES-007

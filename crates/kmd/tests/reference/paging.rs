@@ -145,7 +145,7 @@ fn paging_operations_copy_and_fill_whole_words() {
     let copied = Command::Copy { source, destination, bytes: 4096 };
     assert_eq!(paging_commands(64, copy_of(4096)), Ok(vec![copied]));
     assert_eq!(paging_commands(0, copy_of(0)), Ok(vec![]), "the content is lost");
-    assert_eq!(paging_commands(8, copy_of(4096)), Err(Status::INVALID_PARAMETER));
+    assert_eq!(paging_commands(8, copy_of(4096)), Err(Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER));
     for (bytes, filled) in [(4096, 4096), (4097, 4100), (4100, 4100)] {
         let fill = |value| Command::Fill { destination, bytes: filled, value };
         let made = paging_commands(64, move |buffer| PagingOperation::VirtualFill {

@@ -184,6 +184,34 @@ fn fence_ids_wrap() {
     }
 }
 
+/// Otherwise a driver that compares IDs correctly takes a packet in flight for a completed one.
+#[test]
+fn ids_are_left_out_only_when_every_packet_is_complete() {
+    let config = Config { packet_cap: 2, fence_ids_ahead: 1_000, ..CONFIG };
+    let mut s = with_contexts(&[Priority::Normal], config);
+    (0..2).for_each(|_| assert!(s.push_command(OsHandle(1), command(7), NOW)));
+    assert_eq!([submitted(&mut s), submitted(&mut s)], [Some((7, 1_001)), Some((7, 1_002))]);
+    assert!(s.completed(ENGINE, 1_002, NOW).is_some());
+
+    let config = Config { fence_ids_ahead: u32::MAX, ..CONFIG };
+    let mut s = with_contexts(&[Priority::Normal], config);
+    s.push_command(OsHandle(1), command(7), NOW);
+    let quarter = u32::MAX / 4;
+    assert_eq!(submitted(&mut s), Some((7, quarter + 1)));
+    let late = at(2_000);
+    assert_eq!(next(&mut s, late), [Next::Request(quarter + 2)]);
+    let answer = s.preempted(ENGINE, report(quarter + 2, 0), late);
+    assert!(matches!(answer, Preempted::Answered { returned: 1, .. }));
+    let again = next(&mut s, late);
+    let resubmission = SubmitCommandFlags::RESUBMISSION;
+    assert_eq!(again, [Next::Packet(7, quarter + 3, resubmission)], "nothing is complete");
+    assert!(s.completed(ENGINE, quarter + 3, late).is_some());
+    assert_eq!(
+        push(&mut s, OsHandle(1), command(8), late),
+        [Next::Packet(8, 2 * quarter + 4, SubmitCommandFlags::empty())]
+    );
+}
+
 // spec: PRE-016
 #[test]
 fn a_context_is_held_while_its_save_area_is_unusable() {

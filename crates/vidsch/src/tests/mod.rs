@@ -33,6 +33,7 @@ const CONFIG: Config = Config {
     preempts: true,
     quantum_ns: 10,
     timeout_ns: Some(1_000),
+    fence_ids_ahead: 0,
 };
 const ENGINE: EngineId = EngineId::of_node(0);
 
