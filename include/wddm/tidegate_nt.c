@@ -40,7 +40,7 @@ typedef struct _TIDEGATE_HOST {
     BOOLEAN (*TryLock)(PVOID, PVOID lock);
     VOID (*ReleaseLock)(PVOID, PVOID lock);
     VOID (*ForgetLock)(PVOID, PVOID lock);
-    UCHAR (*PoolAllocated)(PVOID, PVOID at, UINT64 bytes, ULONG tag);
+    VOID (*PoolAllocated)(PVOID, PVOID at, UINT64 bytes, ULONG tag);
     /* Whether the driver owns the memory, with this tag unless it is 0. */
     BOOLEAN (*PoolFreed)(PVOID, PVOID at, ULONG tag);
     PVOID (*AllocateContiguous)(PVOID, UINT64 bytes, ULONG words);
@@ -317,10 +317,7 @@ static PVOID allocate(SIZE_T bytes, ULONG tag, BOOLEAN zero) {
     at = (PUCHAR)head + GUARD_BYTES;
     memset(at, zero ? 0 : 0xA5, bytes);
     memset(at + bytes, GUARD, GUARD_BYTES);
-    if (!host->PoolAllocated(host->Host, at, bytes, tag)) {
-        free(head);
-        return NULL;
-    }
+    host->PoolAllocated(host->Host, at, bytes, tag);
     return at;
 }
 

@@ -171,6 +171,14 @@ fn of(
 
 /// Returns all situations.
 pub fn situations() -> Vec<Situation> {
+    [of_packets(), of_preemption(), of_power_and_memory(), of_queues()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Packets, and how their interrupts and ids come.
+fn of_packets() -> Vec<Situation> {
     vec![
         of("packets", "packets of two engines that wait for each other", MIXED, Submission::Packet),
         Situation {
@@ -206,6 +214,12 @@ pub fn situations() -> Vec<Situation> {
             },
             ..of("packets-wrap", "the same; ids of packets wrap", MIXED, Submission::Packet)
         },
+    ]
+}
+
+/// Packets that are preempted or hang.
+fn of_preemption() -> Vec<Situation> {
+    vec![
         of("preemption", "urgent packets preempt frames", URGENT, Submission::Packet),
         Situation {
             happens: |request| {
@@ -242,6 +256,12 @@ pub fn situations() -> Vec<Situation> {
             accident: Accident::Hang,
             ..of("hang-adapter", "a packet hangs: the adapter is reset", URGENT, Submission::Packet)
         },
+    ]
+}
+
+/// Faults, sleep, memory that is moved, and a display.
+fn of_power_and_memory() -> Vec<Situation> {
+    vec![
         Situation {
             accident: Accident::Fault,
             ..of(
@@ -287,7 +307,7 @@ pub fn situations() -> Vec<Situation> {
                 request.machine = |config| {
                     config.kernel.paging_buffers = PagingBuffers {
                         bytes: 80,
-                        in_flight: 2,
+                        count: 2,
                         operation_bytes: 0x4000,
                         ..PagingBuffers::standard()
                     };
@@ -312,6 +332,12 @@ pub fn situations() -> Vec<Situation> {
             )
         },
         of("flips", "pictures on a display beside urgent packets", FLIPS, Submission::Packet),
+    ]
+}
+
+/// Hardware and user-mode queues.
+fn of_queues() -> Vec<Situation> {
+    vec![
         of("hw-queues", "hardware queues that wait for each other", MIXED, Submission::Hardware),
         of("hw-urgent", "urgent hardware queues beside frames", URGENT, Submission::Hardware),
         Situation {

@@ -369,13 +369,8 @@ impl Host {
 
     // Pool.
 
-    /// Returns whether the driver gets the memory.
-    pub(crate) fn pool_allocated(&self, at: u64, bytes: u64, tag: u32) -> bool {
-        if self.fails(Injection::Pool) {
-            return false;
-        }
+    pub(crate) fn pool_allocated(&self, at: u64, bytes: u64, tag: u32) {
         self.pool.lock().insert(at, (bytes, tag));
-        true
     }
 
     /// Returns whether the memory was allocated and not freed, with this tag unless it is 0.

@@ -143,8 +143,8 @@ impl CDriver {
         status
     }
 
-    /// As [`CDriver::append`]. The content of a transfer of 0 bytes was lost in a reset, so the driver
-    /// writes no commands.
+    /// As [`CDriver::append`]. The content of a transfer of 0 bytes was lost in a reset, so the
+    /// driver writes no commands.
     fn transfer(
         &self,
         args: BuildPagingBuffer,

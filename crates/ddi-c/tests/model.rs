@@ -10,7 +10,7 @@ use tidegate::workload::{self, LoadOptions};
 use tidegate::{MakeDriver, RunRequest, run_workload};
 use tidegate_ddi::Driver;
 use tidegate_ddi_c::{CDriver, CodeTest, DeviceModel, Findings};
-use tidegate_platform::{Mutex, Platform};
+use tidegate_platform::Platform;
 use tidegate_testbed::{compile_driver, compile_model};
 
 /// A workload of copies and fences.
@@ -47,8 +47,9 @@ struct Ran {
 fn run(pair: &Pair, name: &str, clock: Clock) -> Ran {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads").join(name);
     let workload = workload::load(&path, &LoadOptions::default()).unwrap().0;
-    let made = Arc::new(Platform::host().mutex("made by the test", (None, None)));
-    let kept: Arc<Mutex<(Option<Arc<DeviceModel>>, Option<Findings>)>> = Arc::clone(&made);
+    let made: (Option<Arc<DeviceModel>>, Option<Findings>) = (None, None);
+    let made = Arc::new(Platform::host().mutex("made by the test", made));
+    let kept = Arc::clone(&made);
     let (driver, model) = (pair.driver.clone(), pair.model.clone());
     let make: MakeDriver = Arc::new(move |platform, gpu| {
         let model = DeviceModel::open(platform, &model, gpu).map_err(|error| error.to_string())?;

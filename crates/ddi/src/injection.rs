@@ -6,6 +6,4 @@
 pub enum Injection {
     /// The first call of DxgkCbSynchronizeExecution after the start.
     Synchronize,
-    /// Each third pool allocation after the start.
-    Pool,
 }

@@ -242,7 +242,7 @@ fn a_driver_conforms_on_a_device_model() {
     );
     for clock in ["virtual", "wall"] {
         let options = format!("--driver driver.so --device model.so --clock {clock}");
-        ran(&place, &format!("run workloads/ring-buffer.toml {options} --verify-driver"));
+        ran(&place, &format!("run workloads/wait-before-signal.toml {options} --verify-driver"));
     }
 }
 

@@ -136,8 +136,8 @@ host_table! {
     forget_lock: fn(context, lock: *mut c_void) {
         context.host.forget_lock(number(lock));
     }
-    pool_allocated: fn(context, at: *mut c_void, bytes: u64, tag: u32) -> u8 {
-        u8::from(context.host.pool_allocated(number(at), bytes, tag))
+    pool_allocated: fn(context, at: *mut c_void, bytes: u64, tag: u32) {
+        context.host.pool_allocated(number(at), bytes, tag);
     }
     pool_freed: fn(context, at: *mut c_void, tag: u32) -> u8 {
         u8::from(context.host.pool_freed(number(at), tag))

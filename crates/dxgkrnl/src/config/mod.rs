@@ -69,7 +69,7 @@ pub struct PagingBuffers {
     pub bytes: u32,
     /// Buffers that are used in turn, from 1 to 16. The queue of the paging context signals the end
     /// of each before the next one is submitted.
-    pub in_flight: u32,
+    pub count: u32,
     /// Most bytes of one operation. A move of more is several operations, one after the other in
     /// the buffers.
     pub operation_bytes: u64,
@@ -80,7 +80,7 @@ pub struct PagingBuffers {
 impl PagingBuffers {
     /// Each move is one operation in one buffer.
     pub const fn standard() -> PagingBuffers {
-        PagingBuffers { bytes: 0x1000, in_flight: 1, operation_bytes: u64::MAX, at_zero: false }
+        PagingBuffers { bytes: 0x1000, count: 1, operation_bytes: u64::MAX, at_zero: false }
     }
 }
 
@@ -131,8 +131,8 @@ pub struct AdapterConfig {
     /// How long a packet may keep its engine, in nanoseconds, while packets of contexts of the same
     /// priority wait for it.
     pub quantum_ns: u64,
-    /// Submission fence ids that each engine leaves out while it is idle, so that the ids of a short
-    /// run wrap; 0 for none.
+    /// Submission fence ids that each engine leaves out while it is idle, so that the ids of a
+    /// short run wrap; 0 for none.
     pub fence_ids_ahead: u32,
     /// Which adapter of its machine it is, for people: adapter n's lanes on the timeline are those
     /// of "GPU n"; `None` where there is only one.

@@ -132,7 +132,7 @@ impl PagingContext {
         let space = Arc::new(AddressSpace::new(level, driver)?);
         let packets = work.open_paging_context(level, &space)?;
         let config = driver.config.paging_buffers;
-        let count = config.in_flight.clamp(1, MOST_BUFFERS);
+        let count = config.count.clamp(1, MOST_BUFFERS);
         let pages: Vec<_> =
             (0..count).map(|_| driver.system_memory.bulk(BUFFER_BYTES as usize)).collect();
         let regions: Vec<Region> =

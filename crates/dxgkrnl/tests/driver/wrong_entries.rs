@@ -285,8 +285,8 @@ fn a_report_that_is_not_taken_holds_up_no_other_context() {
     }
 }
 
-/// The preemption is not answered. It times out when the reports of the packets are not overdue, and
-/// the recovery finds the packets complete.
+/// The preemption is not answered. It times out when the reports of the packets are not overdue,
+/// and the recovery finds the packets complete.
 #[test]
 fn a_recovery_takes_the_report_of_a_packet_that_is_complete() {
     for wrong in [Wrong::DpcRoutine, Wrong::QueueDpc] {

@@ -141,7 +141,7 @@ fn operations_that_do_not_fit_a_buffer_go_on_in_the_next() {
     let tiny = world_with(|config| {
         config.gpu.local_memory_bytes = BYTES;
         config.kernel.paging_buffers =
-            PagingBuffers { bytes: 80, in_flight: 2, operation_bytes: BYTES / 8, at_zero: true };
+            PagingBuffers { bytes: 80, count: 2, operation_bytes: BYTES / 8, at_zero: true };
     });
     let (w, _) = tiny.run_to_report(|w| {
         let queue = w.paging_queue();

@@ -133,14 +133,8 @@ impl Stage {
             }
             Operation::Vsync {} => stories::vsync(&process.client),
             Operation::Flip { interval } => stories::flip(&process.client, interval as u32),
-            Operation::Rest { ns } => {
-                self.platform.sleep_until(self.platform.now().after(ns));
-                Ok(())
-            }
-            Operation::StopProcess { ns } => {
-                self.platform.stop_process(ns);
-                Ok(())
-            }
+            Operation::Rest { ns } => self.rest(ns),
+            Operation::StopProcess { ns } => self.stop_process(ns),
             Operation::DestroyDevice {} | Operation::MarkDevice { .. } => {
                 end_device(&process.client, step.operation)
             }
@@ -152,6 +146,16 @@ impl Stage {
             | Operation::RemoveAdapter {}
             | Operation::Kill { .. } => self.operate(process, step),
         }
+    }
+
+    fn rest(&self, ns: u64) -> Called {
+        self.platform.sleep_until(self.platform.now().after(ns));
+        Ok(())
+    }
+
+    fn stop_process(&self, ns: u64) -> Called {
+        self.platform.stop_process(ns);
+        Ok(())
     }
 
     fn carry_out_on_buffer(&self, process: &RunProcess, operation: Operation) -> Called {
