@@ -72,6 +72,8 @@ typedef struct gpu {
     uint64_t causes;
     uint64_t preempted;
     uint64_t holds;
+    uint64_t off;    /* a bit for each engine without power */
+    int is_asleep;   /* the device has no power */
     uint64_t roots[SPACES];
     fault faults[FAULTS];
     unsigned fault_count;
@@ -324,13 +326,41 @@ static int run_node(gpu *g, unsigned number) {
     return 1;
 }
 
+/* Power: queues keep their state, and go on when the engine has power again. */
+
+static int has_work(gpu *g, unsigned number) {
+    node *n = &g->nodes[number];
+    return n->slots != 0 && (n->has_packet || n->is_preempting || n->read != written(g, n));
+}
+
+/* Sets the power of the engine first, or of the device if last is another one. */
+static void set_power(gpu *g, unsigned first, unsigned last, int is_on, int only_if_idle) {
+    unsigned number;
+    for (number = first; !is_on && only_if_idle && number <= last; number++) {
+        if (has_work(g, number)) {
+            g->status = MAILBOX_BUSY;
+            return;
+        }
+    }
+    if (first != last) {
+        g->is_asleep = !is_on;
+    } else if (is_on) {
+        g->off &= ~(1ull << first);
+    } else {
+        g->off |= 1ull << first;
+    }
+}
+
 static uint64_t step(void *context) {
     gpu *g = (gpu *)context;
     uint64_t now = g->host->now_ns(g->host->context), next = TIDEGATE_DEVICE_IDLE;
     unsigned number;
     int worked = 0;
-    for (number = 0; g->holds == 0 && number < NODES; number++) {
+    for (number = 0; g->holds == 0 && !g->is_asleep && number < NODES; number++) {
         node *n = &g->nodes[number];
+        if (g->off >> number & 1) {
+            continue;
+        }
         worked |= run_node(g, number);
         if (n->busy_until > now && n->busy_until - now < next) {
             next = n->busy_until - now;
@@ -388,6 +418,16 @@ static void run_mailbox(gpu *g) {
         break;
     case CMD_RELEASE_ENGINES:
         g->holds -= g->holds > 0;
+        break;
+    case CMD_POWER_ENGINE:
+        if (words[1] < NODES) {
+            set_power(g, (unsigned)words[1], (unsigned)words[1], words[2] != 0, words[3] != 0);
+        } else {
+            g->status = MAILBOX_MALFORMED;
+        }
+        break;
+    case CMD_POWER_DEVICE:
+        set_power(g, 0, NODES - 1, words[1] != 0, words[2] != 0);
         break;
     case CMD_KICK_QUEUE: /* the write of the command calls step */
     case CMD_INVALIDATE_TLB:

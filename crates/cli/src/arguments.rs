@@ -271,7 +271,7 @@ pub(crate) struct Run {
     pub(crate) driver: Option<PathBuf>,
     /// The device that the driver drives, a shared library (include/wddm/tidegate_device.h); it is
     /// the software GPU without the flag, whose counters of engines stay 0 with it
-    #[arg(long, value_name = "MODEL.so", requires = "driver")]
+    #[arg(long, value_name = "MODEL.so")]
     pub(crate) device: Option<PathBuf>,
     /// Judge the driver by the clauses of `tidegate conform` while the workload runs; broken
     /// clauses are problems of the run

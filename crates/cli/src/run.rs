@@ -341,6 +341,9 @@ pub(crate) fn command(arguments: &arguments::Run, outputs: &mut Outputs) -> Resu
     let base = read(Some(&arguments.workload), &arguments.reading)?;
     let Read { workload, costs } = &base;
     let device = arguments.device.as_deref();
+    if device.is_some() && arguments.driver.is_none() {
+        return Err(BadInput("--device needs a driver in C: give --driver DRIVER.so".to_owned()));
+    }
     let driver = arguments.driver.as_deref().map(|path| DriverFile::new(path, device));
     // Drivers in C have packets only.
     let submission = arguments.submission.or(driver.as_ref().map(|_| Submission::Packet));
