@@ -7,12 +7,17 @@
 //! part, so a stop uses up an eighth of the limit at most. An explored machine has one part: its
 //! time passes only when no agent can run.
 //!
-//! Entry point: [`WaitLimit`].
+//! Entry points: [`WaitLimit`], and [`parts`] for a deadline of the timer.
 
 use tidegate_platform::wait_order::Reason;
 use tidegate_platform::{Event, Platform, WaitEnd};
 
 const PARTS: u64 = 8;
+
+/// Returns the number of parts in which a time is counted.
+pub(crate) fn parts(platform: &Platform) -> u64 {
+    if platform.can_be_stopped() { PARTS } else { 1 }
+}
 
 /// The time that one or several waits may take together.
 pub(crate) struct WaitLimit {
@@ -24,8 +29,8 @@ pub(crate) struct WaitLimit {
 impl WaitLimit {
     /// Returns a limit of `ns` nanoseconds.
     pub(crate) fn new(platform: &Platform, ns: u64) -> WaitLimit {
-        let parts = if platform.can_be_stopped() { PARTS } else { 1 };
-        WaitLimit { platform: platform.clone(), part_ns: ns.div_ceil(parts), left_ns: ns }
+        let part_ns = ns.div_ceil(parts(platform));
+        WaitLimit { platform: platform.clone(), part_ns, left_ns: ns }
     }
 
     /// Blocks until the event is set or the limit is used up.

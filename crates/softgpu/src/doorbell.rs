@@ -131,12 +131,11 @@ pub(crate) struct SeatOwner {
 }
 
 /// All doorbells of the GPU.
-#[derive(Default)]
 pub(crate) struct Doorbells {
     groups: Vec<Group>,
     /// The shared locations of each process: primary and secondary.
     global: BTreeMap<AddressSpaceId, [Page; 2]>,
-    /// The locations that all processes share.
+    /// The locations that all processes share, if the GPU has them.
     global_of_all: Option<[Page; 2]>,
     /// The common doorbell and its group's number.
     common: Option<(usize, CommonDoorbell)>,
@@ -166,10 +165,35 @@ impl Polled {
     }
 }
 
+/// Returns a page for a doorbell. A page that is a file from the start never moves into the memory
+/// of a guest.
+fn new_page(platform: &Platform, is_file: bool) -> Page {
+    let page = platform.client_page(8, ClientAccess::ReadWrite);
+    page.word(DOORBELL_VALUE_WORD).named("the doorbell");
+    if is_file {
+        let _file = page.shared();
+    }
+    page
+}
+
 /// The address space of the common doorbell's group, which takes no queues.
 const NO_PROCESS: AddressSpaceId = AddressSpaceId(u32::MAX);
 
 impl Doorbells {
+    /// The doorbells of a GPU without a connection. With `one_global` it has locations that all
+    /// processes share.
+    pub(crate) fn new(platform: &Platform, one_global: bool) -> Doorbells {
+        // Their values are never read.
+        let location = || new_page(platform, true);
+        Doorbells {
+            groups: Vec::new(),
+            global: BTreeMap::new(),
+            global_of_all: one_global.then(|| [location(), location()]),
+            common: None,
+            polled: BTreeMap::new(),
+        }
+    }
+
     pub(crate) fn common(&self) -> Option<&CommonDoorbell> {
         self.common.as_ref().map(|(_, doorbell)| doorbell)
     }
@@ -232,18 +256,9 @@ impl Doorbells {
         address_space: AddressSpaceId,
         placement: Placement,
     ) -> [Page; 2] {
-        let fresh = || {
-            let page = platform.client_page(8, ClientAccess::ReadWrite);
-            page.word(DOORBELL_VALUE_WORD).named("the doorbell");
-            if placement.in_system_memory || placement.sharing == Sharing::All {
-                // A page that is a file from the start never moves into the memory of a guest.
-                let _file = page.shared();
-            }
-            page
-        };
+        let fresh = || new_page(platform, placement.in_system_memory);
         if placement.sharing == Sharing::All {
-            // Its value is never read.
-            return self.global_of_all.get_or_insert_with(|| [fresh(), fresh()]).clone();
+            return self.global_of_all.clone().expect("the GPU has one global doorbell");
         }
         if placement.sharing == Sharing::Process {
             let pages = self.global.entry(address_space).or_insert_with(|| [fresh(), fresh()]);
@@ -350,7 +365,8 @@ mod tests {
         fn new() -> Gpu {
             let platform = Platform::host();
             let wake = WakeWord::new(&platform);
-            Gpu { platform, wake, doorbells: Doorbells::default() }
+            let doorbells = Doorbells::new(&platform, true);
+            Gpu { platform, wake, doorbells }
         }
 
         /// Connects a doorbell of node 0. Returns whether the node has a new summary.

@@ -12,7 +12,7 @@
 //! Entry points: [`report_finding`], [`next_deadline`]; the rest is called by `run_detection`.
 
 use super::blame::Culprit;
-use super::detector::Finding;
+use super::detector::{Finding, Unreleased};
 use super::device_loss;
 use super::report::TimeoutCause;
 use super::state::Recovery;
@@ -20,6 +20,7 @@ use crate::fence::{Fence, monitor, signaled};
 use crate::object::context::Context;
 use crate::object::hw_queue::HwQueue;
 use crate::stats::Count;
+use crate::wait_limit::parts;
 use std::sync::Arc;
 use tidegate_ddi::{DevicePowerState, EngineId, EngineStatus, Irql, OsHandle, Passive};
 use tidegate_platform::planted;
@@ -129,7 +130,7 @@ pub(super) fn next_deadline(recovery: &Recovery) -> Option<CpuTime> {
     if !state.reported.is_empty() {
         return Some(CpuTime(0));
     }
-    let recheck = state.unreleased.as_ref().map(|(at, _)| *at);
+    let recheck = state.unreleased.as_ref().map(|check| check.at);
     packets.into_iter().chain(state.sampling.deadline()).chain(recheck).min()
 }
 
@@ -313,19 +314,27 @@ pub(super) fn end_finding(recovery: &Recovery, level: &Passive, engine: EngineId
 fn note_unreleased(recovery: &Recovery) {
     let found = signaled::unreleased(&recovery.objects.fences);
     if !found.is_empty() {
-        let recheck = recovery.port.platform.now().after(GRACE_NS);
+        let parts_left = parts(&recovery.port.platform);
+        let at = recovery.port.platform.now().after(GRACE_NS / parts_left);
         let seen = found.into_iter().map(|(fence, seen)| (fence.os_handle, seen)).collect();
-        recovery.detector.state.lock().unreleased = Some((recheck, seen));
+        let check = Unreleased { at, seen, parts_left };
+        recovery.detector.state.lock().unreleased = Some(check);
     }
 }
 
 /// Releases waiters that no interrupt has released within the grace period. Returns whether a check
-/// was due.
+/// was due. The period is counted in parts, so that the agent of the interrupt has a processor in
+/// most of them.
 // spec: PRE-097
-pub(super) fn release_missed_waiters(level: Irql<'_>, recovery: &Recovery) -> bool {
-    let now = recovery.port.platform.now();
-    let due = recovery.detector.state.lock().unreleased.take_if(|(at, _)| *at <= now);
-    let Some((_, seen)) = due else { return false };
+pub(super) fn release_missed_waiters(level: Irql<'_>, recovery: &Recovery, now: CpuTime) -> bool {
+    let due = recovery.detector.state.lock().unreleased.take_if(|check| check.at <= now);
+    let Some(Unreleased { seen, parts_left, .. }) = due else { return false };
+    if parts_left > 1 {
+        let at = now.after(GRACE_NS / parts(&recovery.port.platform));
+        let next = Unreleased { at, seen, parts_left: parts_left - 1 };
+        recovery.detector.state.lock().unreleased = Some(next);
+        return true;
+    }
     for (handle, seen) in &seen {
         // A fence that has ended has released its waiters.
         let Ok(named) = recovery.objects.fences.resolve(&[*handle]) else { continue };

@@ -64,8 +64,15 @@ pub(super) struct State {
     pub(super) engines: BTreeMap<EngineId, EngineState>,
     /// Resets of the adapter that are over.
     adapter_resets: u64,
-    /// Fences with satisfied waiters, and when to check them again: the interrupt may be in flight.
-    pub(super) unreleased: Option<(CpuTime, Vec<(OsHandle, Snapshot)>)>,
+    pub(super) unreleased: Option<Unreleased>,
+}
+
+/// Fences with satisfied waiters, which are checked again: the interrupt may be in flight.
+pub(super) struct Unreleased {
+    pub(super) at: CpuTime,
+    pub(super) seen: Vec<(OsHandle, Snapshot)>,
+    /// Parts of the grace period that are left with this one.
+    pub(super) parts_left: u64,
 }
 
 #[derive(Default)]

@@ -70,7 +70,7 @@ fn run_detection(recovery: &Recovery, level: &Passive, now: CpuTime) -> bool {
     }
     // 3. Hardware queues: acknowledged probes end.
     changed |= detect::end_answered_probes(recovery, level);
-    changed |= detect::release_missed_waiters(level.into(), recovery);
+    changed |= detect::release_missed_waiters(level.into(), recovery, now);
     // 4. Hardware queues: all engines are sampled.
     if detect::begin_sampling(recovery, now) {
         changed = true;

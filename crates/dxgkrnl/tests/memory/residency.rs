@@ -134,7 +134,7 @@ fn the_driver_writes_the_commands_and_a_copy_engine_runs_them() {
     );
 }
 
-/// Moves of 8 operations: a buffer has room for the commands of two, and two are in flight.
+/// Moves of 8 operations: a buffer has room for the commands of two, and two are used in turn.
 // spec: PRE-185
 #[test]
 fn operations_that_do_not_fit_a_buffer_go_on_in_the_next() {

@@ -172,7 +172,7 @@ impl Cmp {
             shadows: ShadowedFences::new(),
             suspended_late: VecDeque::new(),
             causes_due: 0,
-            doorbells: Doorbells::default(),
+            doorbells: Doorbells::new(platform, config.one_global_doorbell),
             rings: 0,
             stats: Stats::new((0..config.engines()).map(named).collect()),
             overlap: Overlap::default(),

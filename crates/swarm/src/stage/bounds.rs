@@ -25,6 +25,9 @@ const SLICE_NS: u64 = 1_000_000;
 /// From the start of work that hangs to the end of its recovery: three times TdrDelay (PRE-102),
 /// and a reset.
 const HANG_NS: u64 = 3 * 2_000_000_000 + 1_000_000_000;
+/// What a stop of the process costs beside its length: up to three eighths of TdrDelay of each wait
+/// of a recovery are counted again.
+const STOP_NS: u64 = 1_000_000_000;
 /// Another recovery: TdrDelay for an answer that does not come.
 const RECOVERY_NS: u64 = 2_500_000_000;
 
@@ -89,7 +92,8 @@ impl Bounds {
                     }
                 }
                 Operation::CreateQueue { .. } => queues += 1,
-                Operation::Rest { ns } | Operation::StopProcess { ns } => rests += ns,
+                Operation::Rest { ns } => rests += ns,
+                Operation::StopProcess { ns } => rests += ns + STOP_NS,
                 // One that meets a packet which is not preempted waits for it.
                 Operation::Suspend { ns } | Operation::SleepResume { ns } => rests += 2 * ns,
                 Operation::Vsync {} | Operation::Flip { .. } => rests += 10_000_000,

@@ -372,3 +372,27 @@ fn a_stop_of_the_process_with_a_packet_in_flight_is_no_lost_interrupt() {
          t0 queue q6 api hardware direct high; t0 stop-process 1357958197",
     );
 }
+
+#[test]
+fn a_stop_of_the_process_before_an_interrupt_is_no_missed_one() {
+    assert_holds(
+        "swarm/virtual | costs low; adapter standard; process a0 doomed; process a0 doomed; \
+         process a0 doomed; process a0 doomed; thread p0; thread p1; thread p2; thread p3; \
+         t0 queue q0 raw packet copy high; t3 fence f0 raw monitored shared 0; \
+         t3 queue q1 raw hardware copy normal; t1 queue q2 raw hardware copy normal; \
+         t2 queue q3 raw hardware copy normal; t2 fence f2 api native cross-adapter 0; \
+         t1 fence f3 api native cross-adapter 6; t2 execute q3 0; \
+         t1 queue q4 raw hardware copy normal; t3 execute q1 0; t2 stop-process 1479194; \
+         t1 hang q2; t1 prompt q4 103; t1 scratch api 12; t1 stop-process 105449021; \
+         t3 execute q1 0; t3 queue-signal q1 f0 1",
+    );
+}
+
+#[test]
+fn bounds_of_time_have_the_stops_of_the_process() {
+    assert_holds(
+        "swarm/virtual | costs free; adapter standard lazy-context-switch=1; \
+         process a0 doomed; thread p0; t0 stop-process 289497713; \
+         t0 queue q8 api hardware compute high; t0 stop-process 2995165337; t0 hang q8",
+    );
+}
