@@ -42,6 +42,8 @@ struct Ran {
     findings: Vec<String>,
     /// Of the model.
     problems: Vec<String>,
+    /// What the kernel worked around, as an interrupt that did not come.
+    faults: Vec<String>,
 }
 
 fn run(pair: &Pair, name: &str, clock: Clock) -> Ran {
@@ -64,12 +66,16 @@ fn run(pair: &Pair, name: &str, clock: Clock) -> Ran {
         driver: Some(make),
         ..RunRequest::new(Arc::new(workload), clock)
     };
-    let report = run_workload(&request).map(|result| result.outcome.report);
+    let result = run_workload(&request);
+    let faults = result.iter().flat_map(|result| &result.driver_faults);
+    let faults = faults.map(ToString::to_string).collect();
+    let report = result.map(|result| result.outcome.report);
     let (model, findings) = std::mem::take(&mut *made.lock());
     Ran {
         report: report.map_err(|error| error.to_string()),
         findings: findings.map_or(Vec::new(), |findings| findings.lines()),
         problems: model.map_or(Vec::new(), |model| model.problems()),
+        faults,
     }
 }
 
@@ -77,7 +83,8 @@ fn check(pair: &Pair, name: &str, clock: Clock) {
     let ran = run(pair, name, clock);
     let report = ran.report.unwrap();
     assert!(report.are_right(), "{name}: {:?}", report.problem_lines());
-    assert_eq!((ran.findings, ran.problems), (vec![], vec![]), "{name}");
+    let Ran { findings, problems, faults, .. } = ran;
+    assert_eq!((findings, problems, faults), (vec![], vec![], vec![]), "{name}");
 }
 
 /// Memory of both kinds, copies, patterns, preemption; on threads, too.
