@@ -161,7 +161,7 @@ fn a_device_that_cannot_be_is_refused_with_its_value() {
         run(&pair, "hello.toml", Clock::Virtual).report.err().unwrap()
     };
     assert!(refusal(folder.path().join("none.so")).starts_with("cannot read the device model"));
-    // A driver is no model, and a model is no driver.
+    // A driver is not a model, and a model is not a driver.
     let text = refusal(driver.clone());
     assert!(text.contains("has no symbol tidegate_device_open: export"), "{text}");
     let swapped = Pair { driver: model, ..pair(folder.path(), 0, 0).unwrap() };

@@ -1,6 +1,9 @@
 //! `drivers/packet`, compiled with cc, runs workloads on the software GPU. A machine without cc
 //! prints a line.
 
+mod made;
+
+use made::make;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::runner::HangAt;
@@ -8,11 +11,10 @@ use tidegate::runner::report::Report;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Submission;
 use tidegate::workload::{self, LoadOptions};
-use tidegate::{MakeDriver, MakeLayer, RunRequest, run_workload};
+use tidegate::{MakeLayer, RunRequest, run_workload};
 use tidegate_conform::{Selection, Subject, examine};
 use tidegate_ddi::{ComponentState, Driver, EngineId, Overrides, Passive, Status};
-use tidegate_ddi_c::{CDriver, Findings};
-use tidegate_platform::{Mutex, Platform};
+use tidegate_platform::Platform;
 use tidegate_testbed::compile_driver;
 
 fn root() -> PathBuf {
@@ -29,19 +31,6 @@ fn compile(folder: &Path, sources: &[&str], options: &[&str]) -> Option<PathBuf>
 /// The packet driver.
 fn packet_driver(folder: &Path) -> Option<PathBuf> {
     compile(folder, &["drivers/packet/packet.c"], &[])
-}
-
-/// What makes the driver of a run, and where its findings are afterwards.
-fn make(library: &Path) -> (MakeDriver, Arc<Mutex<Option<Findings>>>) {
-    let seen: Arc<Mutex<Option<Findings>>> =
-        Arc::new(Platform::host().mutex("findings of the test", None));
-    let (library, kept) = (library.to_owned(), Arc::clone(&seen));
-    let make: MakeDriver = Arc::new(move |platform, gpu| {
-        let driver = CDriver::load(platform, &library, gpu).map_err(|error| error.to_string())?;
-        *kept.lock() = Some(driver.findings());
-        Ok(Arc::new(driver) as Arc<dyn Driver>)
-    });
-    (make, seen)
 }
 
 /// Runs a workload with packets on a driver. Returns its report and the driver's findings, or why

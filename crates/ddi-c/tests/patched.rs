@@ -1,6 +1,9 @@
 //! `drivers/patched`, compiled with cc: a driver of WDDM 1.2 without GPU virtual addresses runs
 //! workloads. A machine without cc prints a line.
 
+mod made;
+
+use made::make;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::runner::HangAt;
@@ -8,11 +11,9 @@ use tidegate::runner::report::Report;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Submission;
 use tidegate::workload::{self, LoadOptions};
-use tidegate::{MakeDriver, RunRequest, run_workload};
+use tidegate::{RunRequest, run_workload};
 use tidegate_conform::{Family, Row, Selection, Subject, Words, examine};
-use tidegate_ddi::Driver;
-use tidegate_ddi_c::{CDriver, Findings, Rule};
-use tidegate_platform::{Mutex, Platform};
+use tidegate_ddi_c::Rule;
 use tidegate_testbed::compile_driver;
 
 /// Compiles `drivers/patched` with more options; `None` without a compiler.
@@ -20,19 +21,6 @@ fn patched_driver(folder: &Path, options: &[&str]) -> Option<PathBuf> {
     let library = folder.join("patched.so");
     let options = [&["-Wl,-z,defs", "-Wall", "-Werror"], options].concat();
     compile_driver(&["drivers/patched/patched.c"], &options, &library).then_some(library)
-}
-
-/// What makes the driver of a run, and where its findings are afterwards.
-fn make(library: &Path) -> (MakeDriver, Arc<Mutex<Option<Findings>>>) {
-    let seen: Arc<Mutex<Option<Findings>>> =
-        Arc::new(Platform::host().mutex("findings of the test", None));
-    let (library, kept) = (library.to_owned(), Arc::clone(&seen));
-    let make: MakeDriver = Arc::new(move |platform, gpu| {
-        let driver = CDriver::load(platform, &library, gpu).map_err(|error| error.to_string())?;
-        *kept.lock() = Some(driver.findings());
-        Ok(Arc::new(driver) as Arc<dyn Driver>)
-    });
-    (make, seen)
 }
 
 fn try_run(
