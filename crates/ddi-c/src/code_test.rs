@@ -12,19 +12,18 @@ pub struct CodeTest {
     pub injection: Option<Injection>,
 }
 
-/// An injected failure.
+/// An injected failure, which comes once.
 #[derive(Clone, Copy)]
 pub(crate) struct Injected {
+    /// What fails next.
     what: Option<Injection>,
     /// Whether the driver has started.
     is_on: bool,
-    /// Calls that could fail, since then.
-    calls: u64,
 }
 
 impl Injected {
     pub(crate) fn new(what: Option<Injection>) -> Injected {
-        Injected { what, is_on: false, calls: 0 }
+        Injected { what, is_on: false }
     }
 
     /// The driver has started.
@@ -32,14 +31,8 @@ impl Injected {
         self.is_on = true;
     }
 
-    /// Counts a call, and returns whether it fails.
+    /// Returns whether this call fails.
     pub(crate) fn fails(&mut self, what: Injection) -> bool {
-        if !self.is_on || self.what != Some(what) {
-            return false;
-        }
-        self.calls += 1;
-        match what {
-            Injection::Synchronize => self.calls == 1,
-        }
+        self.is_on && self.what.take_if(|next| *next == what).is_some()
     }
 }
