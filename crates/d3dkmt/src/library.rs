@@ -13,13 +13,13 @@ use crate::object::{
     Resource,
 };
 use crate::own_devices::OwnDevices;
-use crate::process;
 use crate::rings::Rings;
 use std::io::Read;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tidegate::Machine;
 use tidegate_calls::{Handle, HandleTable, Status};
-use tidegate_platform::{Mutex, Platform, once};
+use tidegate_platform::once::OfProcess;
+use tidegate_platform::{Mutex, Platform};
 use tidegate_wddm_abi::d3dkmthk::Luid;
 
 /// The high half of the number of each adapter: "tide".
@@ -32,8 +32,6 @@ pub(crate) struct Library {
     pub(crate) nt_handles: NtHandles,
     pub(crate) own_devices: OwnDevices,
     objects: Mutex<HandleTable<Object>>,
-    /// The process that has started the library.
-    process: u32,
     backend: Backend,
     /// The lock orders connects.
     connected: Mutex<Connected>,
@@ -60,7 +58,7 @@ pub(crate) fn ended(destroyed: Result<(), Status>) -> Result<(), Status> {
     }
 }
 
-static LIBRARY: OnceLock<Result<Library, Status>> = OnceLock::new();
+static LIBRARY: OfProcess<Result<Library, Status>> = OfProcess::new();
 
 /// What the library holds in this process.
 #[derive(Clone, Copy)]
@@ -76,7 +74,7 @@ pub struct Held {
 /// Returns what the library holds; `None` before its first call. For tests of Rust that link the
 /// library.
 pub fn held() -> Option<Held> {
-    let library = LIBRARY.get()?.as_ref().ok()?;
+    let library = Library::started()?;
     let objects = library.objects.lock().iter().count();
     let (machine, nt_handles) = (library.backend.machine(), library.nt_handles.count());
     Some(Held { machine, objects, nt_handles })
@@ -86,7 +84,7 @@ pub fn held() -> Option<Held> {
 /// from main, exits, or closes the library. A forked child ends nothing: the connection is its
 /// parent's.
 pub(crate) fn end_process() {
-    let Ok(Some(library)) = Library::started() else { return };
+    let Some(library) = Library::started() else { return };
     // The thread-local values of the calling thread have ended, so another one does the work. The
     // pipe ends with it.
     let Ok((mut ended, end)) = std::io::pipe() else { return };
@@ -132,24 +130,13 @@ impl Library {
     /// NOT_SUPPORTED in a child of the process that has started it. A child has a copy of the
     /// handles without the threads of the machine, and shares the connection to a service.
     pub(crate) fn get() -> Result<&'static Library, Status> {
-        let started = once::make_alone(&LIBRARY, Library::start);
-        started.as_ref().map_err(|status| *status)?.of_this_process()
+        let started = LIBRARY.get_or_make(Library::start).ok_or(Status::NOT_SUPPORTED)?;
+        started.as_ref().map_err(|status| *status)
     }
 
-    /// Returns the library if a call has started it.
-    ///
-    /// # Errors
-    /// As [`Library::get`].
-    pub(crate) fn started() -> Result<Option<&'static Library>, Status> {
-        let started = LIBRARY.get().and_then(|library| library.as_ref().ok());
-        started.map(Library::of_this_process).transpose()
-    }
-
-    fn of_this_process(&self) -> Result<&Library, Status> {
-        match self.process == process::current() {
-            true => Ok(self),
-            false => Err(Status::NOT_SUPPORTED),
-        }
+    /// Returns the library if a call of this process has started it.
+    pub(crate) fn started() -> Option<&'static Library> {
+        LIBRARY.get()?.as_ref().ok()
     }
 
     fn start() -> Result<Library, Status> {
@@ -161,7 +148,6 @@ impl Library {
             nt_handles: NtHandles::new(&platform, backend.handles()),
             objects: platform.mutex("objects of the library", HandleTable::new()),
             connected: platform.mutex("the connection of the library", Connected::default()),
-            process: process::current(),
             rings: Rings::new(&platform),
             backend,
             platform,

@@ -1,11 +1,6 @@
-//! Processes of the system: the current one, and those that pidfds name.
+//! Processes that pidfds name.
 
 use std::os::fd::{AsRawFd, OwnedFd};
-
-/// Returns the number of this process.
-pub(crate) fn current() -> u32 {
-    std::process::id()
-}
 
 /// Returns whether a pidfd is of this process; `None` for any other descriptor. Both numbers are as
 /// of the PID namespace of the mounted `/proc`, which may be an outer one.

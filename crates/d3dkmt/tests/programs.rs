@@ -421,6 +421,16 @@ fn a_forked_child_is_refused() {
     FORKS.check("all");
 }
 
+/// Without AddressSanitizer, whose allocator keeps a lock that a thread had at the fork.
+#[test]
+fn a_child_that_is_forked_in_a_first_call_waits_for_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for program in FORKS.make(folder.path()).iter().take(1) {
+        FORKS.run(program, "starting", Path::new(""));
+        FORKS.run(program, "starting", socket());
+    }
+}
+
 // Source: wine-mirror/wine, dlls/win32u/tests/d3dkmt.c, test_D3DKMTCreateSynchronizationObject.
 #[test]
 fn synchronisation_objects_are_created_as_on_windows() {

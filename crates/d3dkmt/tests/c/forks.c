@@ -1,5 +1,6 @@
 /* A child of a process that has called the library: its calls are refused and change nothing, also
    not when it ends. A child that execs begins anew. */
+#include <pthread.h>
 #include "contexts.h"
 #include "other.h"
 
@@ -18,10 +19,38 @@ static NTSTATUS new_fence(void) {
     return D3DKMTCreateSynchronizationObject2(&create);
 }
 
+static void *calls_first(void *unused) {
+    open_adapter();
+    return unused;
+}
+
+/* A child without the thread that makes the first call waits for nothing. */
+static void starting(void) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, calls_first, NULL) == 0);
+    pid_t children[24];
+    for (int i = 0; i < 24; i++) {
+        children[i] = fork();
+        if (children[i] != 0) continue;
+        D3DKMT_ENUMADAPTERS all;
+        memset(&all, 0, sizeof all);
+        NTSTATUS status = D3DKMTEnumAdapters(&all);
+        CHECK(status == STATUS_SUCCESS || status == STATUS_NOT_SUPPORTED);
+        exit(0);
+    }
+    for (int i = 0; i < 24; i++) ends_well(children[i]);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 int main(int argc, char **argv) {
     if (argc > 2) { /* the child of the last check */
         device = create_device(open_adapter());
         OK(new_fence());
+        return 0;
+    }
+    if (PART("starting")) {
+        starting();
+        puts("forks: all checks hold");
         return 0;
     }
     CHECK(PART("all"));

@@ -90,6 +90,8 @@ static void returns(void) {
     D3DKMT_CREATESYNCHRONIZATIONOBJECT2 gate = shared(D3DDDI_FENCE), done = shared(D3DDDI_FENCE);
     D3DKMT_HANDLE context = new_context();
     struct marker mine = new_marker();
+    /* The search for leaks waits for ever in a child that was forked while a thread allocated. */
+    CHECK(setenv("ASAN_OPTIONS", "detect_leaks=0", 1) == 0);
     struct other other = start("leaves", gate.Info.SharedHandle);
     say(other.hears, done.Info.SharedHandle);
     finish(&other, 0);

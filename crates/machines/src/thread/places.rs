@@ -5,6 +5,7 @@
 //! - One living thread at most has a row, or an announcement. A lock orders the thread before that
 //!   had it.
 //! - Both are given back when the thread ends. A thread that is about to end gets neither.
+//! - A forked child gives nothing back: another thread of its parent may have had the lock.
 
 use std::cell::Cell;
 use std::sync::atomic::AtomicUsize;
@@ -35,15 +36,21 @@ thread_local! {
     static ROW: Cell<usize> = const { Cell::new(UNKNOWN) };
     /// The announcement of the thread, if it has one.
     pub(crate) static USER: Cell<Option<&'static User>> = const { Cell::new(None) };
-    static POSSESSION: Possession = const { Possession };
+    static POSSESSION: Possession = const { Possession { process: Cell::new(0) } };
 }
 
 /// Gives back what the thread has when the thread ends.
-struct Possession;
+struct Possession {
+    /// The number of the process in which the thread took something; 0 for nothing.
+    process: Cell<u32>,
+}
 
 impl Drop for Possession {
     fn drop(&mut self) {
         let (row, user) = (ROW.replace(ROWS), USER.take());
+        if self.process.get() != std::process::id() {
+            return;
+        }
         let mut places = places();
         if row < ROWS {
             places.free_rows[row] = true;
@@ -58,7 +65,7 @@ fn places() -> MutexGuard<'static, Places> {
 
 /// Returns whether the thread will give back what it takes.
 fn may_possess() -> bool {
-    POSSESSION.try_with(|_| ()).is_ok()
+    POSSESSION.try_with(|possession| possession.process.set(std::process::id())).is_ok()
 }
 
 /// Returns the row of the calling thread, if it is below [`ROWS`]. No other living thread has it.
@@ -101,4 +108,16 @@ pub(crate) fn become_user() {
 /// Returns all announcements, also of ended threads.
 pub(crate) fn users() -> Vec<&'static User> {
     places().users.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_child_ends_without_the_lock_of_its_parent() {
+        let of_another_thread = places();
+        drop(Possession { process: Cell::new(std::process::id() ^ 1) });
+        drop(of_another_thread);
+    }
 }
