@@ -483,7 +483,7 @@ sent {
 
     /// Blocks until the display's next vertical sync.
     #[doc(alias = "D3DKMTWaitForVerticalBlankEvent")]
-    WaitForVerticalBlankEvent queues fn wait_for_vertical_blank_event() -> Result<(), Status>;
+    WaitForVerticalBlankEvent adapts fn wait_for_vertical_blank_event() -> Result<(), Status>;
 }
     }};
 }

@@ -147,6 +147,7 @@ const RACES: &[&Race] = &[
     &service::slot_against_signal::RACE,
     &service::cancel_against_register::RACE,
     &service::destroy_against_wait::RACE,
+    &service::device_end_against_signal::RACE,
     &service::stop_against_wait::BLOCKING,
     &service::stop_against_wait::WITH_EVENT,
     &service::kill_against_call::RACE,

@@ -573,6 +573,12 @@ fn a_registration_of_a_client_ends_its_own_wait_and_no_later_one() {
     }
 }
 
+// spec: UMS-206
+#[test]
+fn a_client_signals_what_its_ending_device_waits_for() {
+    is_sampled("served-device-end-against-signal").finds_its_bugs();
+}
+
 #[test]
 fn the_waits_of_a_client_end_with_its_service() {
     for name in ["served-stop-against-wait", "served-stop-against-event"] {

@@ -13,7 +13,7 @@ use tidegate_platform::{CacheType, ClientAccess, Part};
 /// The first bytes of the first message.
 pub(crate) const MAGIC: [u8; 8] = *b"tidegate";
 /// The version of the messages. Both ends must have the same.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 
 /// The first message of a client.
 #[derive(Debug, Serialize, Deserialize)]
@@ -205,6 +205,10 @@ pub enum OwnMessage {
     RegisterWait { fences: Vec<FenceValue>, mode: WaitMode, key: SlotKey, announced: bool },
     /// Cancels this wait. A later wait in the same slot goes on.
     CancelWait { key: SlotKey },
+    /// Makes a call while other messages are answered. Its end is told as that of a wait.
+    Enter { call: WaitingCall, key: SlotKey, announced: bool },
+    /// The outcome of an entered call that is over. It is told once.
+    TakeOutcome { key: SlotKey },
     /// Whether the instances of a wait that is over still belong to a device that works.
     CheckWait { fences: Vec<FenceValue> },
     /// Reads bytes of an allocation that is not mapped.
@@ -227,6 +231,11 @@ impl OwnMessage {
         match self {
             OwnMessage::RegisterWait { .. } => "register_wait",
             OwnMessage::CancelWait { .. } => "cancel_wait",
+            OwnMessage::Enter { call: WaitingCall::DestroyDevice { .. }, .. } => "destroy_device",
+            OwnMessage::Enter { call: WaitingCall::WaitForVerticalBlankEvent, .. } => {
+                "wait_for_vertical_blank_event"
+            }
+            OwnMessage::TakeOutcome { .. } => "take_outcome",
             OwnMessage::CheckWait { .. } => "check_wait",
             OwnMessage::ReadAllocation { .. } => "read_allocation",
             OwnMessage::WriteAllocation { .. } => "write_allocation",
@@ -234,6 +243,23 @@ impl OwnMessage {
             OwnMessage::PageIsMapped { .. } => "page_is_mapped",
             OwnMessage::SendCommands { .. } => "send_commands",
             OwnMessage::Goodbye => "goodbye",
+        }
+    }
+}
+
+/// A call that waits for work or for the display.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum WaitingCall {
+    DestroyDevice { device: Handle },
+    WaitForVerticalBlankEvent,
+}
+
+impl From<WaitingCall> for Call {
+    fn from(call: WaitingCall) -> Call {
+        match call {
+            WaitingCall::DestroyDevice { device } => Call::DestroyDevice { device },
+            WaitingCall::WaitForVerticalBlankEvent => Call::WaitForVerticalBlankEvent {},
         }
     }
 }

@@ -17,7 +17,8 @@ macro_rules! faults {
 faults! {
     AnnouncedPageDropped, AnnouncedWorkUnseen, ArmedAfterTheRegistration, CancelledWaitGoesOn,
     ConnectedBeforeTheMapping, ConnectedBeforeTheProcessHasMappedThePage, DPCOfACallIsLeft,
-    DestroyedFenceMoves, DeviceIsLostAfterItsWorkHasEnded, DeviceRetiredAfterItsObjects,
+    DestroyedFenceMoves, DeviceEndsInItsCall, DeviceIsLostAfterItsWorkHasEnded,
+    DeviceRetiredAfterItsObjects,
     DoorbellEnteredAfterItsTransition, DoorbellsWithoutEnd, DoubleFetch, EventsForgotten,
     FailsForAQueueThatIsGone, ForgetsItsBit, FutureLeftToASignalCall, GateCountedTwice,
     GivenBackWithoutAWake, GrantedToTheDead, HangDetectionRests, HeldSignalsForgotten,

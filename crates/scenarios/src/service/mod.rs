@@ -5,6 +5,7 @@ pub(crate) mod cancel_against_register;
 pub(crate) mod cancel_against_signal;
 pub(crate) mod connect_against_connect;
 pub(crate) mod destroy_against_wait;
+pub(crate) mod device_end_against_signal;
 pub(crate) mod handle_against_death;
 pub(crate) mod hostile_client;
 pub(crate) mod kill_against_call;

@@ -11,7 +11,7 @@ use crate::long;
 use crate::transport::Attachment;
 use crate::wire::{
     AllocationView, Call, ConnectionView, DoorbellView, FenceView, HwQueueView, LogView,
-    OpenedResourceView, OwnMessage,
+    OpenedResourceView, OwnMessage, WaitingCall,
 };
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -239,10 +239,16 @@ impl Kernel for RemoteKernel {
     }
 
     fn destroy_device(&self, device: Handle) -> Result<(), Status> {
-        self.send::<()>(Call::DestroyDevice { device })?;
+        let ended = self.notices.wait_in(WaitingCall::DestroyDevice { device });
+        self.notices.give_due();
+        ended?;
         self.end_fences_of(device);
         self.doorbells.forget_ended();
         Ok(())
+    }
+
+    fn wait_for_vertical_blank_event(&self) -> Result<(), Status> {
+        self.notices.wait_in(WaitingCall::WaitForVerticalBlankEvent)
     }
 
     fn device_state(&self, device: Handle) -> Result<DeviceState, Status> {

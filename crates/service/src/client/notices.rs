@@ -9,7 +9,7 @@
 
 use super::channel::Channel;
 use crate::transport::{Bell, Heard};
-use crate::wire::{LOST, Message, OwnMessage, armed};
+use crate::wire::{Call, LOST, Message, OwnMessage, WaitingCall, armed};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -133,34 +133,54 @@ impl Notices {
         fences: &[FenceValue],
         mode: WaitMode,
     ) -> Result<(), Status> {
+        let fences = fences.to_vec();
+        let wait = |key, announced| OwnMessage::RegisterWait { fences, mode, key, announced };
+        self.sleep_for(wait).map(drop)
+    }
+
+    /// Makes a call that waits. Other threads make calls meanwhile, unless all slots are in use.
+    ///
+    /// # Errors
+    /// As [`Notices::block`].
+    pub(super) fn wait_in(self: &Arc<Notices>, call: WaitingCall) -> Result<(), Status> {
+        match self.sleep_for(|key, announced| OwnMessage::Enter { call, key, announced }) {
+            Ok(key) => self.channel.call(OwnMessage::TakeOutcome { key }),
+            Err(Status::INSUFFICIENT_RESOURCES) => self.channel.call(Call::from(call)),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// Makes the call that has the end of what it enters told by the key that it names, and blocks
+    /// until that.
+    fn sleep_for(
+        self: &Arc<Notices>,
+        call: impl FnOnce(SlotKey, bool) -> OwnMessage,
+    ) -> Result<SlotKey, Status> {
         if !self.channel.wakes_sleepers() {
-            return self.block_on_bell(fences, mode);
+            return self.sleep_by_bell(|key| call(key, true));
         }
         let key = self.take(None)?;
-        let fences = fences.to_vec();
-        let wait = OwnMessage::RegisterWait { fences, mode, key, announced: false };
-        let result = self.channel.call(wait).and_then(|()| self.sleep(key));
+        let result = self.channel.call(call(key, false)).and_then(|()| self.sleep(key));
         if result == Err(Status::CANCELLED) {
             let _: Result<(), Status> = self.channel.call(OwnMessage::CancelWait { key });
         }
         self.release(key);
-        result
+        result.map(|()| key)
     }
 
-    /// As [`Notices::block`], where the service wakes only the thread that serves events.
-    fn block_on_bell(
+    /// As [`Notices::sleep_for`], where the service wakes only the thread that serves events.
+    fn sleep_by_bell(
         self: &Arc<Notices>,
-        fences: &[FenceValue],
-        mode: WaitMode,
-    ) -> Result<(), Status> {
+        call: impl FnOnce(SlotKey) -> OwnMessage,
+    ) -> Result<SlotKey, Status> {
         let over = self.platform.event(true);
-        let wait = self.register(fences, mode, WaitNotice::Event(over.clone()))?;
+        let wait = self.announce(WaitNotice::Event(over.clone()), call)?;
         if over.wait() == WaitEnd::Stopped {
             wait.cancel();
             return Err(Status::CANCELLED);
         }
         // The end of the connection ends all waits.
-        if self.channel.is_lost() { Err(Status::DEVICE_REMOVED) } else { Ok(()) }
+        if self.channel.is_lost() { Err(Status::DEVICE_REMOVED) } else { Ok(wait.key) }
     }
 
     fn sleep(&self, key: SlotKey) -> Result<(), Status> {

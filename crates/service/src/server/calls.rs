@@ -5,15 +5,17 @@ use super::ledger::{Charge, Ledger};
 use super::notices::Notices;
 use super::shared::{Opened, Shared};
 use super::views::Files;
+use super::waiting_calls::WaitingCalls;
 use crate::arguments::Lend;
 use crate::transport::GuestRing;
-use crate::wire::{self, Call, Message, OwnMessage};
+use crate::wire::{self, Call, Message, OwnMessage, WaitingCall};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::snapshot::QueueKind;
 use tidegate_calls::{
-    ConnectAnnouncement, Handle, Kernel, RingHint, Status, WaitCallback, WaitMode, WaitNotice,
+    ConnectAnnouncement, Handle, Kernel, RingHint, SlotKey, Status, WaitCallback, WaitMode,
+    WaitNotice,
 };
 use tidegate_platform::Mapping;
 
@@ -95,6 +97,7 @@ pub(super) struct Answerer {
     pub(super) session: u64,
     pub(super) opened: Opened,
     pub(super) notices: Notices,
+    pub(super) waiting: Arc<WaitingCalls>,
     pub(super) ledger: Ledger,
     pub(super) doorbells: BTreeMap<Handle, Rung>,
     /// The commands of the next render call in pieces, as far as they were sent.
@@ -125,7 +128,18 @@ impl Answerer {
         takes_pieces: bool,
     ) -> Answerer {
         let (doorbells, commands) = (BTreeMap::new(), Vec::new());
-        Answerer { shared, session, opened, notices, ledger, doorbells, commands, takes_pieces }
+        let waiting = WaitingCalls::new(&shared.platform, &opened.kernel);
+        Answerer {
+            shared,
+            session,
+            opened,
+            notices,
+            waiting,
+            ledger,
+            doorbells,
+            commands,
+            takes_pieces,
+        }
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
@@ -175,6 +189,8 @@ impl Answerer {
                 self.notices.cancel(key);
                 encode(Ok(()))
             }
+            OwnMessage::Enter { call, key, announced } => encode(self.enter(call, key, announced)),
+            OwnMessage::TakeOutcome { key } => encode(self.take_outcome(key)),
             OwnMessage::CheckWait { fences } => {
                 let notice = WaitNotice::Callback(Arc::new(Nothing));
                 // Entered for its checks, and cancelled.
@@ -245,10 +261,30 @@ impl Answerer {
         destroy: impl FnOnce(&dyn Kernel, Handle) -> Result<(), Status>,
     ) -> Result<(), Status> {
         destroy(&*self.opened.kernel, handle)?;
+        self.forget(handle);
+        Ok(())
+    }
+
+    /// Forgets an object that has ended, with what belonged to it.
+    fn forget(&mut self, handle: Handle) {
         for ended in self.ledger.leave(handle) {
             self.doorbells.remove(&ended);
         }
+    }
+
+    fn enter(&mut self, call: WaitingCall, key: SlotKey, announced: bool) -> Result<(), Status> {
+        self.waiting.check(key, self.notices.page.len())?;
+        let notice = self.notices.notice(key, announced)?;
+        self.waiting.enter(key, call, notice);
         Ok(())
+    }
+
+    fn take_outcome(&mut self, key: SlotKey) -> Result<(), Status> {
+        let (call, outcome) = self.waiting.take(key)?;
+        if let (WaitingCall::DestroyDevice { device }, Ok(())) = (call, outcome) {
+            self.forget(device);
+        }
+        outcome
     }
 
     /// Ends an object whose memory could not be handed over: the client has no handle of it.

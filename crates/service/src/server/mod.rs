@@ -1,7 +1,7 @@
 //! The service: adapters of one machine for many processes.
 //!
 //! Files, each using those before it: `config` · `counts` · `ledger` (limits) ·
-//! `notices` (ends of waits) · `views` (memory of the answers) · `shared` (by all sessions) ·
+//! `notices` (ends of waits) · `waiting_calls` · `views` (memory of the answers) · `shared` (by all sessions) ·
 //! `usage` (what each process holds) · `users` (of clients) · `watch` (a viewer) ·
 //! `record` (a recording) · `calls` (what a message does) · `special` (calls that are more than
 //! passed on) · `resources` (those that are
@@ -11,7 +11,6 @@
 mod calls;
 mod config;
 mod counts;
-mod end_watch;
 mod guests;
 mod ledger;
 mod listener;
@@ -25,6 +24,7 @@ mod special;
 mod usage;
 mod users;
 mod views;
+mod waiting_calls;
 mod watch;
 
 pub use config::{Limits, ServerConfig};

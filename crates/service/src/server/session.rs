@@ -3,12 +3,10 @@
 //! Order of a session: 1. the client's first message; 2. the kernel opens a process; 3. calls and
 //! answers, one at a time; 4. the client says goodbye, the socket closes, or a message is none of
 //! the protocol; 5. the process's waits are cancelled; 6. after a goodbye the process ends when its
-//! queued work is complete, else it is terminated. A client that stops to read its answers has
-//! ended its session. The end of a client in a call that waits for its work is noticed at once
-//! (`end_watch`).
+//! queued work is complete, else it is terminated; its waiting calls are over by then
+//! (`waiting_calls`). A client that stops to read its answers has ended its session.
 
 use super::calls::Answerer;
-use super::end_watch::EndWatch;
 use super::ledger::Ledger;
 use super::notices::Notices;
 use super::record;
@@ -19,7 +17,7 @@ use super::users::may_raise_priority;
 use super::views::Files;
 use super::watch;
 use crate::transport::{Link, Received};
-use crate::wire::{self, Call, Message, Purpose, Refusal, Welcome};
+use crate::wire::{self, Message, Purpose, Refusal, Welcome};
 use std::io;
 use std::sync::Arc;
 use tidegate_calls::snapshot::shortened;
@@ -87,11 +85,7 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Arc<Link>, number: u64) {
         let mut files = Files::of_message(link, received.attached);
         let traced =
             shared.platform.tracing().then(|| (shared.platform.stamp_ns(), message.name()));
-        // It waits for the work of the device's queues.
-        let watch = matches!(message, Message::Call(Call::DestroyDevice { .. }))
-            .then(|| EndWatch::begin(&shared.platform, link, &session.answerer.opened.process));
         let answer = session.answerer.answer(message, &mut files);
-        drop(watch);
         traced.into_iter().for_each(|traced| session.end_traced(traced));
         session.usage.answered(session.answerer.ledger());
         // The fault is the mistake that the scenario served-handle-against-death must find.
@@ -194,8 +188,11 @@ impl Drop for Session {
     fn drop(&mut self) {
         if self.is_orderly {
             self.answerer.end_waits().process.close();
+        } else {
+            self.answerer.opened.process.end_waits_for_work();
         }
-        // Until here a stop of the service finds the process, and ends its wait for work.
+        self.answerer.waiting.join();
+        // Until here a stop of the service finds the process, and ends its waits for work.
         let _served = self.shared.processes.lock().remove(self.number);
         self.answerer.end_waits().process.terminate();
         self.shared.nt_handles.sweep();

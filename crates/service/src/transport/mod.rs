@@ -182,31 +182,11 @@ impl Link {
         !matches!(self, Link::Guest(_))
     }
 
-    /// Returns a bell for [`Link::wait_for`] of the session; `None` between agents of a cooperative
-    /// platform, and where the system has no descriptor left.
-    pub(crate) fn bell_of_end(&self) -> Option<Bell> {
-        match self {
-            Link::Socket(_) | Link::Host(_) => Some(Bell::Eventfd(Arc::new(new_eventfd().ok()?))),
-            Link::Queues(_) | Link::Guest(_) => None,
-        }
-    }
-
-    /// Returns the first bytes of the next message for a session, which can still be received.
-    pub(crate) fn next_bytes(&self) -> Vec<u8> {
-        match self {
-            Link::Socket(socket) => socket::next_bytes(socket),
-            Link::Host(end) => end.mailbox().next_bytes(),
-            Link::Queues(_) | Link::Guest(_) => Vec::new(),
-        }
-    }
-
-    /// Waits until the bell rings or the connection ends. Messages end no wait over a socket; in a
-    /// mailbox a message replaces the one before it, so there it is an end. The ring is taken
-    /// before this returns, so that a later one ends the next wait.
+    /// Waits until the bell rings or the connection ends; messages end no wait. For a client. The
+    /// ring is taken before this returns, so that a later one ends the next wait.
     pub(crate) fn wait_for(&self, bell: &Bell) -> Heard {
         match (self, bell) {
             (Link::Socket(socket), Bell::Eventfd(bell)) => socket::wait_for(socket, bell),
-            (Link::Host(end), Bell::Eventfd(bell)) => end.mailbox().wait_for(bell),
             (_, Bell::Word(word)) => queues::wait_for(word),
             (Link::Guest(end), _) => end.wait_for_notices(),
             _ => Heard::End,

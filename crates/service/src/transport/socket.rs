@@ -79,15 +79,6 @@ pub(super) fn receive<'a>(
     Ok(Some(Received { body: &buffer[..message.bytes], attached }))
 }
 
-/// Returns up to 64 bytes of the next message, which can still be received.
-pub(super) fn next_bytes(socket: &OwnedFd) -> Vec<u8> {
-    let mut bytes = vec![0; 64];
-    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    let length = rustix::net::recv(socket, &mut bytes[..], flags).map_or(0, |(length, _)| length);
-    bytes.truncate(length);
-    bytes
-}
-
 /// Receives no more, and drops what came: a socket that is closed with unread messages would drop
 /// what it has sent.
 pub(super) fn drain(socket: &OwnedFd) {
@@ -222,21 +213,6 @@ mod tests {
             let flags = rustix::io::fcntl_getfd(one.file().unwrap()).unwrap();
             assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
         }
-    }
-
-    #[test]
-    fn the_next_message_is_seen_and_still_received() {
-        let (client, session) = pair();
-        assert_eq!(next_bytes(&session), b"");
-        let (attached, _ends) = files(1);
-        send(&client, b"goodbye", attached.iter()).unwrap();
-        send(&client, &[7; 100], [].iter()).unwrap();
-        drop(client);
-        assert_eq!(next_bytes(&session), b"goodbye");
-        assert_eq!(received(&session), Ok(Some((7, 1))));
-        assert_eq!(next_bytes(&session), [7; 64]);
-        assert_eq!(received(&session), Ok(Some((100, 0))));
-        assert_eq!(next_bytes(&session), b"");
     }
 
     #[test]

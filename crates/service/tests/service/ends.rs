@@ -33,7 +33,10 @@ struct Pair {
 
 impl Pair {
     fn new(service: &Service) -> Pair {
-        let (leaver, partner) = (connect(service, "leaver"), connect(service, "partner"));
+        Pair::of(connect(service, "leaver"), connect(service, "partner"))
+    }
+
+    fn of(leaver: Client, partner: Client) -> Pair {
         let shared = |name: &FenceInstance| leaver.open_fence(&partner.share_all(name));
         let [gate, done] = [(); 2].map(|()| partner.try_native(0, SHARED).unwrap());
         let (own_gate, own_done) = (shared(&gate), shared(&done));
@@ -75,6 +78,27 @@ fn the_work_of_a_device_that_a_client_destroys_is_done() {
         until_the_end_begins(|| status.load());
         partner.signal(&gate, 1);
         partner.wait(done.handle, 7).unwrap();
+        assert_eq!(destroyer.join().unwrap(), Ok(()));
+    });
+    assert_eq!(done.value.load(), 7);
+}
+
+// spec: UMS-206
+/// The device that ends and the fence that its work waits for belong to one client.
+#[test]
+fn calls_are_answered_while_a_device_of_their_client_waits_for_its_work() {
+    let service = patient_service();
+    let kernel = service.client("client");
+    let [leaver, partner] = [(); 2].map(|()| {
+        let device = kernel.create_device().unwrap();
+        Client::of(&Platform::host(), kernel.clone(), device)
+    });
+    let Pair { leaver, queue, partner, gate, done } = Pair::of(leaver, partner);
+    let status = queue.doorbell.status.clone();
+    std::thread::scope(|scope| {
+        let destroyer = scope.spawn(|| leaver.kernel.destroy_device(leaver.device));
+        until_the_end_begins(|| status.load());
+        partner.signal(&gate, 1);
         assert_eq!(destroyer.join().unwrap(), Ok(()));
     });
     assert_eq!(done.value.load(), 7);

@@ -50,7 +50,7 @@ struct Scripted {
 
 impl Scripted {
     /// Starts a session with this number of slots for waits. It ends with its first answer of
-    /// `None`.
+    /// `None`. Each entered call is over at once.
     fn start(
         slots: usize,
         mut answer: impl FnMut(&Message, &Page) -> Option<Answer> + Send + 'static,
@@ -65,6 +65,9 @@ impl Scripted {
             while let Ok(Some(received)) = session.receive(&mut buffer) {
                 let message: Message = wire::decode(received.body).unwrap();
                 let answer = answer(&message, &words);
+                if let Message::Own(OwnMessage::Enter { key, .. }) = &message {
+                    words.store(key.slot as usize, wire::over(*key));
+                }
                 heard.lock().push(message);
                 let Some(Answer { body, attached }) = answer else { return };
                 session.send(&body, &attached).unwrap();

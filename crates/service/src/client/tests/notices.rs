@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::client::notices::Wait;
-use crate::wire::{LOST, over};
+use crate::wire::{LOST, WaitingCall, over};
 use tidegate_calls::{FenceValue, RegisteredWait, SlotKey, WaitMode, WaitNotice};
 use tidegate_platform::Event;
 
@@ -39,6 +39,40 @@ fn a_notice_is_given_once_the_word_has_changed() {
     assert!(wait.is_over() && event.is_set());
     wait.cancel();
     assert_eq!(client.names(), [""; 0], "the service has no such wait any more");
+}
+
+const CALL: WaitingCall = WaitingCall::DestroyDevice { device: Handle(5) };
+
+#[test]
+fn the_outcome_of_a_waiting_call_is_asked_for_when_it_is_over() {
+    let client = Scripted::start(1, |message, _| {
+        Some(match message {
+            Message::Own(OwnMessage::TakeOutcome { .. }) => Answer::refusal(Status::CANCELLED),
+            _ => Answer::ok(()),
+        })
+    });
+    for generation in 0..2 {
+        assert_eq!(client.notices.wait_in(CALL), Err(Status::CANCELLED));
+        match &client.take()[..] {
+            [
+                Message::Own(OwnMessage::Enter { call: CALL, key: entered, announced: false }),
+                Message::Own(OwnMessage::TakeOutcome { key: taken }),
+            ] => assert_eq!((*entered, *taken), (key(0, generation), key(0, generation))),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_waiting_call_that_finds_no_slot_is_made_in_turn() {
+    let client = Scripted::start(1, done);
+    let (_wait, _event) = register(&client).unwrap();
+    client.take();
+    assert_eq!(client.notices.wait_in(CALL), Ok(()));
+    match &client.take()[..] {
+        [Message::Call(Call::DestroyDevice { device })] => assert_eq!(*device, Handle(5)),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

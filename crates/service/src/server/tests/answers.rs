@@ -10,7 +10,9 @@ use crate::server::ledger::Ledger;
 use crate::server::notices::Notices;
 use crate::server::views::Files;
 use crate::transport::{Attachment, Bell, new_eventfd};
-use crate::wire::{self, AllocationView, Call, Message, OpenedResourceView, OwnMessage};
+use crate::wire::{
+    self, AllocationView, Call, Message, OpenedResourceView, OwnMessage, WaitingCall,
+};
 use rustix::fs::MemfdFlags;
 use serde::de::DeserializeOwned;
 use std::os::fd::OwnedFd;
@@ -67,6 +69,11 @@ impl Process {
 
     fn request<T: DeserializeOwned>(&mut self, message: impl Into<Message>) -> Result<T, Status> {
         self.request_with(message, Vec::new()).0
+    }
+
+    /// Whether the notice of this slot was given.
+    fn is_over(&self, key: SlotKey) -> bool {
+        self.answerer.notices.page.load(key.slot as usize) == wire::over(key)
     }
 
     /// Objects, bytes, queues.
@@ -382,6 +389,39 @@ fn queues_and_contexts_are_counted_until_they_end() {
     assert_eq!(process.request(Call::DestroyHwContext { hw_context }), Ok(()));
     assert_eq!(process.request(Call::DestroyDevice { device }), Ok(()));
     assert_eq!(process.held(), (0, 0, 0));
+}
+
+/// Asks for the outcome of a waiting call when it is over.
+fn outcome(process: &mut Process, key: SlotKey) -> Result<(), Status> {
+    while !process.is_over(key) {
+        std::thread::yield_now();
+    }
+    process.request(OwnMessage::TakeOutcome { key })
+}
+
+#[test]
+fn a_device_ends_beside_the_session_and_its_outcome_is_told_once() {
+    let mut process = Process::new(|limits| limits.waits = 2);
+    let first = process.device;
+    let other: Handle = process.request(Call::CreateDevice {}).unwrap();
+    let keys = [0, 1].map(|slot| SlotKey { slot, generation: 3 });
+    let mut end = |device, key| {
+        let call = WaitingCall::DestroyDevice { device };
+        process.request::<()>(OwnMessage::Enter { call, key, announced: false })
+    };
+    assert_eq!(end(first, SlotKey { slot: 2, generation: 0 }), Err(REFUSED), "no such slot");
+    assert_eq!(end(first, keys[0]), Ok(()));
+    assert_eq!(end(other, keys[0]), Err(REFUSED), "the outcome of that key was not told");
+    assert_eq!(end(Handle(77), keys[1]), Ok(()));
+    let third = SlotKey { slot: 0, generation: 4 };
+    assert_eq!(end(other, third), Err(Status::INSUFFICIENT_RESOURCES));
+    assert_eq!(outcome(&mut process, keys[1]), Err(REFUSED), "there is no such device");
+    assert_eq!(process.request::<()>(OwnMessage::TakeOutcome { key: third }), Err(REFUSED));
+    process.answerer.waiting.join();
+    assert_eq!(process.held().0, 2, "until the outcome is told");
+    assert_eq!(process.request::<()>(OwnMessage::TakeOutcome { key: keys[0] }), Ok(()));
+    assert_eq!(process.held().0, 1);
+    assert_eq!(process.request::<()>(OwnMessage::TakeOutcome { key: keys[0] }), Err(REFUSED));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use super::super::attachment::Attachment;
 use super::super::eventfd::{new_eventfd, ring};
-use super::super::message::{Heard, MAX_ATTACHMENTS, MAX_MESSAGE_BYTES, Peer, Received};
+use super::super::message::{MAX_ATTACHMENTS, MAX_MESSAGE_BYTES, Peer, Received};
 use super::super::socket;
 use super::*;
 use rustix::event::{PollFd, PollFlags};
@@ -167,48 +167,6 @@ impl Mailbox {
             if !self.wait(REQUESTED) {
                 return Ok(None);
             }
-        }
-    }
-
-    /// Waits until the bell rings, or until the guest is gone, is cut off, or has a request that is
-    /// not taken. The request can still be taken.
-    pub(in super::super) fn wait_for(&self, bell: &OwnedFd) -> Heard {
-        let rung = &self.of_host[REQUESTED];
-        while self.word(REQUEST_NUMBER) == self.state.lock_device().taken {
-            let mut polled = [
-                PollFd::new(bell, PollFlags::IN),
-                PollFd::new(rung, PollFlags::IN),
-                PollFd::new(&self.machine, PollFlags::IN | PollFlags::RDHUP),
-                PollFd::new(&self.stop, PollFlags::IN),
-                PollFd::new(&self.cut, PollFlags::IN),
-            ];
-            match rustix::event::poll(&mut polled, None) {
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(_) => return Heard::End,
-                Ok(_) if polled[2..].iter().any(|end| !end.revents().is_empty()) => {
-                    return Heard::End;
-                }
-                Ok(_) => {}
-            }
-            if !polled[0].revents().is_empty() {
-                let _ = rustix::io::read(bell, &mut [0; 8]);
-                return Heard::Bell;
-            }
-            // Taken before the number is read. The session reads the number before it waits.
-            let _ = rustix::io::read(rung, &mut [0; 8]);
-        }
-        Heard::End
-    }
-
-    /// Returns up to 64 bytes of the next message of the same process, which can still be taken.
-    pub(in super::super) fn next_bytes(&self) -> Vec<u8> {
-        let is_message = self.word(REQUEST_NUMBER) != self.state.lock_device().taken
-            && self.word(REQUEST_KIND) == MESSAGE;
-        let length = if is_message { self.word(REQUEST_BYTES).min(64) as usize } else { 0 };
-        let mut bytes = vec![0; length];
-        match self.request.read_once(0, &mut bytes) {
-            Ok(()) => bytes,
-            Err(_) => Vec::new(),
         }
     }
 
