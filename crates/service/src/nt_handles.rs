@@ -8,6 +8,8 @@
 //! with the number of another.
 
 use crate::transport::{Attachment, Number, Remains, ended, file_number};
+use rustix::event::{PollFd, PollFlags, epoll};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -48,6 +50,9 @@ pub struct NtHandles {
     all: Mutex<All>,
     /// Held while closed handles end, and while a session hands one over.
     sweeping: Mutex<()>,
+    /// Readable while a handle is left whose files are closed. `None` on a cooperative platform and
+    /// where the system had no descriptor left: such a handle ends with the next sweep.
+    closed: Option<OwnedFd>,
 }
 
 #[derive(Default)]
@@ -63,7 +68,9 @@ impl NtHandles {
     pub fn new(platform: &Platform) -> NtHandles {
         let all = platform.mutex("NT handles", All::default());
         let sweeping = platform.mutex("closed NT handles", ());
-        NtHandles { platform: platform.clone(), all, sweeping }
+        let create = || epoll::create(epoll::CreateFlags::CLOEXEC).ok();
+        let closed = (!platform.is_cooperative()).then(create).flatten();
+        NtHandles { platform: platform.clone(), all, sweeping, closed }
     }
 
     /// Returns a file for `handle`, which counts for `owner`.
@@ -101,6 +108,9 @@ impl NtHandles {
         all.made += 1;
         let made = Attachment::new_token(&self.platform, all.made);
         let (number, token, remains) = made.map_err(|_| Status::INSUFFICIENT_RESOURCES)?;
+        if let Some(closed) = &self.closed {
+            remains.watch(closed).map_err(|_| Status::INSUFFICIENT_RESOURCES)?;
+        }
         let bytes = memory.bytes;
         all.kept.insert(number, Kept { handle, remains, owner, bytes });
         Ok(token)
@@ -147,6 +157,19 @@ impl NtHandles {
         };
         // Their objects end outside of the list's lock.
         drop(closed);
+    }
+
+    /// Ends handles as soon as their files are closed, until `stop` is readable.
+    pub(crate) fn sweep_until(&self, stop: &OwnedFd) {
+        let Some(closed) = &self.closed else { return };
+        loop {
+            let mut polled = [PollFd::new(closed, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+            match rustix::event::poll(&mut polled, None) {
+                Err(Errno::INTR) => continue,
+                Ok(_) if polled[1].revents().is_empty() => self.sweep(),
+                _ => return,
+            }
+        }
     }
 
     /// Sends an answer that hands over an NT handle, and closes the sender's own copy. No sweep

@@ -450,6 +450,10 @@ impl Watched for Run {
         self.state.lock().failures.first().cloned()
     }
 
+    fn work_ns(&self) -> u64 {
+        self.program.work_ns()
+    }
+
     fn line(&self) -> String {
         format!("swarm/processes | {}", self.program.line())
     }

@@ -53,6 +53,16 @@ impl Program {
         self.to_string().trim_end().replace('\n', "; ")
     }
 
+    /// Returns the time of all its work, if one engine runs it, in nanoseconds.
+    pub(crate) fn work_ns(&self) -> u64 {
+        let of_step = |step: &ProgramStep| match step.operation {
+            Operation::Execute { ns, .. } | Operation::Prompt { ns, .. } => ns,
+            Operation::Flood { count, ns, .. } => count * ns,
+            _ => 0,
+        };
+        self.steps.iter().map(of_step).sum()
+    }
+
     /// Returns the process of a thread.
     pub fn process_of(&self, thread: ThreadId) -> ProcessId {
         self.threads[usize::from(thread.0)]

@@ -1,7 +1,7 @@
 //! The watchdog of runs on threads of the host, where a lock that is never free cannot be seen.
 //!
-//! It looks at the number of steps that have ended. When that does not change for `PATIENCE_NS`, it
-//! writes what is under way and the stacks of all threads, and ends the process with
+//! It looks at the number of steps that have ended. When that does not change for `PATIENCE_NS` and
+//! the time of the program's work, it writes what is under way and the stacks of all threads, and ends the process with
 //! [`STOOD_STILL`]. A run that has failed before may stop for that reason: the watchdog then
 //! writes the failure as `tidegate replay` does, and the exit code is 1.
 //!
@@ -15,7 +15,8 @@ use tidegate::platform::{Word, stacks};
 
 /// The exit code of a process whose program stood still.
 pub const STOOD_STILL: i32 = 70;
-/// How long no step may end. The longest legal pause is two hangs, each of TdrDelay.
+/// How long no step may end, beside the program's work, for all of which one step may wait. The
+/// longest legal pause is two hangs, each of TdrDelay.
 const PATIENCE_NS: u64 = 15_000_000_000;
 /// How often the watchdog looks.
 const PERIOD_NS: u64 = 100_000_000;
@@ -52,6 +53,8 @@ pub(crate) trait Watched: Send + Sync + 'static {
     fn under_way(&self) -> Vec<String>;
     /// Returns the first failure.
     fn failure(&self) -> Option<Failure>;
+    /// Returns the time of the program's work in nanoseconds.
+    fn work_ns(&self) -> u64;
     /// Returns the program as a line for `tidegate replay`.
     fn line(&self) -> String;
     /// Writes the stacks of other processes of the run, and ends them.
@@ -66,12 +69,12 @@ struct Seen {
 
 impl Seen {
     /// Notes the number of ended steps. Returns whether it has been the same for longer than
-    /// [`PATIENCE_NS`].
-    fn note_progress(&mut self, ended: u64, now: u64) -> bool {
+    /// `patience`.
+    fn note_progress(&mut self, ended: u64, now: u64, patience: u64) -> bool {
         if ended != self.ended {
             *self = Seen { ended, since: now };
         }
-        now - self.since > PATIENCE_NS
+        now - self.since > patience
     }
 }
 
@@ -88,7 +91,8 @@ pub(crate) fn watch(run: &Arc<impl Watched>) {
             if run.progress().is_over.load() != 0 {
                 return;
             }
-            if seen.note_progress(run.progress().ended.load(), clock.now().0) {
+            let patience = patience_ns(run.as_ref());
+            if seen.note_progress(run.progress().ended.load(), clock.now().0, patience) {
                 give_up(run.as_ref());
             }
         }
@@ -97,11 +101,15 @@ pub(crate) fn watch(run: &Arc<impl Watched>) {
     debug_assert!(started.is_ok(), "a thread for the watchdog");
 }
 
+fn patience_ns(run: &impl Watched) -> u64 {
+    PATIENCE_NS + run.work_ns()
+}
+
 fn give_up(run: &impl Watched) -> ! {
     // A test keeps what its macros print until its end, which does not come.
     let mut out = std::io::stderr();
     let mut write = |line: String| drop(writeln!(out, "{line}"));
-    write(format!("standstill: no step has ended for {} s", PATIENCE_NS / 1_000_000_000));
+    write(format!("standstill: no step has ended for {} s", patience_ns(run) / 1_000_000_000));
     run.under_way().iter().for_each(|step| write(format!("under way: {step}")));
     write(format!("replay: tidegate replay '{}'", run.line()));
     run.give_up();
@@ -120,10 +128,10 @@ mod tests {
     #[test]
     fn each_step_that_ends_gives_the_next_one_the_whole_time() {
         let mut seen = Seen { ended: u64::MAX, since: 0 };
-        assert!(!seen.note_progress(0, 5 * PATIENCE_NS), "the first number");
-        assert!(!seen.note_progress(0, 6 * PATIENCE_NS));
-        assert!(!seen.note_progress(1, 7 * PATIENCE_NS), "a step has ended");
-        assert!(!seen.note_progress(1, 8 * PATIENCE_NS));
-        assert!(seen.note_progress(1, 8 * PATIENCE_NS + 1));
+        assert!(!seen.note_progress(0, 5 * PATIENCE_NS, PATIENCE_NS), "the first number");
+        assert!(!seen.note_progress(0, 6 * PATIENCE_NS, PATIENCE_NS));
+        assert!(!seen.note_progress(1, 7 * PATIENCE_NS, PATIENCE_NS), "a step has ended");
+        assert!(!seen.note_progress(1, 8 * PATIENCE_NS, PATIENCE_NS));
+        assert!(seen.note_progress(1, 8 * PATIENCE_NS + 1, PATIENCE_NS));
     }
 }

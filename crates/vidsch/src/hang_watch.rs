@@ -169,10 +169,11 @@ impl SampleTimer {
         }
     }
 
-    /// Leaves out `ns` until the next sample: nothing had a processor then.
-    pub fn leave_out(&mut self, ns: u64) {
+    /// Leaves the last `ns` out of the delay until the next sample: nothing had a processor then.
+    /// A timer that was armed afterwards stays where it is.
+    pub fn leave_out(&mut self, ns: u64, now: CpuTime, delay_ns: u64) {
         if let Some(due) = &mut self.due {
-            *due = due.after(ns);
+            *due = due.after(ns).min(now.after(delay_ns));
         }
     }
 
@@ -217,17 +218,20 @@ mod tests {
     fn time_without_a_processor_is_left_out_until_a_sample() {
         let mut timer = SampleTimer::default();
         timer.count_from(CpuTime(9), 10);
-        timer.leave_out(10);
+        timer.leave_out(10, CpuTime(0), 10);
         assert_eq!(timer.start(CpuTime(0), 10), Some(CpuTime(10)));
         timer.count_from(CpuTime(0), 10);
         assert_eq!(timer.deadline(), Some(CpuTime(10)));
         timer.count_from(CpuTime(5), 10);
-        timer.leave_out(20);
+        timer.leave_out(20, CpuTime(29), 10);
         assert_eq!(timer.deadline(), Some(CpuTime(35)));
         assert!(!timer.take_due(CpuTime(34)) && timer.take_due(CpuTime(35)));
         assert!(timer.rest(CpuTime(40), 10));
         timer.count_from(CpuTime(45), 10);
         assert_eq!(timer.deadline_at_rest(), Some(CpuTime(50)));
+        assert_eq!(timer.start(CpuTime(90), 10), Some(CpuTime(100)), "after a time without one");
+        timer.leave_out(40, CpuTime(91), 10);
+        assert_eq!(timer.deadline(), Some(CpuTime(101)));
     }
 
     // spec: PRE-027

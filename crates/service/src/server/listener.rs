@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Weak};
-use tidegate_platform::Mutex;
+use tidegate_platform::{Event, Mutex, Step};
 
 /// Clients that may wait to be taken.
 const BACKLOG: i32 = 1024;
@@ -153,6 +153,7 @@ impl Server {
     /// # Errors
     /// What the system refuses while it waits for clients.
     pub fn serve(&self) -> io::Result<()> {
+        let handles_are_swept = self.end_closed_handles();
         // Whether the last try failed, so that a lasting failure is logged once.
         let mut is_failing = false;
         let result = loop {
@@ -190,7 +191,27 @@ impl Server {
         // Clients that were about to be taken are refused by the system.
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         self.sessions.end();
+        self.stopper().stop();
+        handles_are_swept.iter().for_each(|ended| _ = ended.wait());
         result
+    }
+
+    /// Has a thread end NT handles when their files are closed, until the service stops: a client
+    /// that is killed closes them one after the other, some of them after its session has ended.
+    /// Returns what is set when the thread has ended; `None` where the system has no thread left,
+    /// and the next call about a handle does this.
+    fn end_closed_handles(&self) -> Option<Event> {
+        let platform = self.sessions.platform();
+        let (sessions, stop, ended) =
+            (self.sessions.clone(), self.stop.clone(), platform.event(true));
+        let set = ended.clone();
+        let sweep = move || {
+            sessions.sweep_until(&stop);
+            drop(sessions);
+            set.set(Step::ThreadWake);
+        };
+        platform.spawn_outside("closed NT handles", sweep).ok()?;
+        Some(ended)
     }
 
     /// Turns the next client away, by the spare descriptor. Else the client would wait for an

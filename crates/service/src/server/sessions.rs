@@ -12,6 +12,7 @@ use crate::nt_handles::NtHandles;
 use crate::transport::Link;
 use crate::wire::{self, Refusal, Welcome};
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_platform::planted;
@@ -53,6 +54,11 @@ impl Sessions {
     /// Returns what the service has counted.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
+    }
+
+    /// Ends NT handles as soon as their files are closed, until `stop` is readable.
+    pub(super) fn sweep_until(&self, stop: &OwnedFd) {
+        self.shared.nt_handles.sweep_until(stop);
     }
 
     /// Returns how many have not ended.

@@ -4,7 +4,7 @@
 //! What arrives is not trusted: a file is checked where it is mapped, and its number is the
 //! system's.
 
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use tidegate_platform::{Bulk, ClientAccess, DeviceMemory, Page, Platform, Word};
@@ -44,6 +44,21 @@ pub(crate) enum Remains {
     /// The writing end of the pipe whose reading end is the attachment.
     Pipe(PipeWriter),
     Copies(Word),
+}
+
+impl Remains {
+    /// Has `closed` become readable when the last copy of a file is closed, and stay so until this
+    /// is dropped.
+    pub(crate) fn watch(&self, closed: &OwnedFd) -> io::Result<()> {
+        match self {
+            Remains::Pipe(end) => {
+                let data = epoll::EventData::new_u64(0);
+                // An error is reported unasked.
+                Ok(epoll::add(closed, end, data, epoll::EventFlags::empty())?)
+            }
+            Remains::Copies(_) => Ok(()),
+        }
+    }
 }
 
 /// The device and inode of a file, or the number of something that is not a file.

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tidegate::Platform;
 use tidegate::calls::{
     CpuWaitRegistration, CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue,
     Handle, Kernel, NativeFenceType, NtHandle, OpenSyncObject, SignalFlags, Status,
@@ -11,6 +10,7 @@ use tidegate::calls::{
 use tidegate::platform::{Event, Step, Word};
 use tidegate::service::client::{RemoteKernel, nt_handle, nt_handle_file};
 use tidegate::service::server::ServerConfig;
+use tidegate::{Machine, MachineConfig, Platform};
 use tidegate_testbed::Service;
 
 const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
@@ -165,6 +165,25 @@ fn the_end_of_a_device_leaves_the_waits_of_another_device() {
     later.event.wait();
     assert!(pending.is_over());
     assert_eq!((ended.given.load(), later.given.load()), (1, 1));
+}
+
+/// Also without a further call, which would look for closed handles.
+#[test]
+fn a_fence_ends_with_the_last_file_of_its_handle() {
+    let platform = Platform::sharing_host();
+    let machine = Arc::new(Machine::new(&platform, MachineConfig::standard(&platform)).unwrap());
+    let service = Service::of(machine.clone(), ServerConfig::default());
+    let client = Client::new(&service, "app");
+    let fences = || machine.adapter().census().fences;
+    let before = fences();
+    let fence = client.fence(SHARED).handle;
+    let handle = client.kernel.share_objects(&[fence], SyncObjectAccess::all(), None).unwrap();
+    client.kernel.destroy_synchronization_object(fence).unwrap();
+    assert_eq!(fences(), before + 1, "the handle keeps it");
+    drop(handle);
+    while fences() > before {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

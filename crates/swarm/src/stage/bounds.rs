@@ -68,7 +68,7 @@ impl Bounds {
             _ => None,
         });
         let contexts: BTreeSet<_> = contexts.collect();
-        let (mut normal, mut work, mut longest, mut packets) = (0, 0, 0, 0);
+        let (mut normal, mut longest, mut packets) = (0, 0, 0);
         let (mut rests, mut recoveries) = (0, 0);
         let (mut executes, mut queues) = (0, 0);
         // Processes that want an engine for long, and not by packets.
@@ -76,13 +76,11 @@ impl Bounds {
         for step in &program.steps {
             match step.operation {
                 Operation::Execute { queue, ns } | Operation::Prompt { queue, ns } => {
-                    work += ns;
                     executes += ns;
                     longest = longest.max(ns);
                     normal += if high.contains(&queue) { 0 } else { ns };
                 }
                 Operation::Flood { queue, count, ns, .. } => {
-                    work += count * ns;
                     packets += count;
                     if contexts.contains(&queue) {
                         longest = longest.max(ns);
@@ -112,7 +110,7 @@ impl Bounds {
         let quanta = || program.adapters.iter().map(|adapter| adapter.quantum_ns().max(1));
         let (quantum, shortest) = (quanta().max(), quanta().min().unwrap_or(1).min(SLICE_NS));
         let with_switches = |ns: u64| ns + ns.div_ceil(shortest) * SWITCH_NS;
-        let (work, normal) = (with_switches(work), with_switches(normal));
+        let (work, normal) = (with_switches(program.work_ns()), with_switches(normal));
         // NORMAL gets one quantum in ten (PRE-072), from the end of the first tenth on at the
         // latest.
         let turn = quantum.unwrap_or(0) + 2 * SWITCH_NS;

@@ -123,6 +123,10 @@ impl Watched for Stage {
         self.failures.lock().first().cloned()
     }
 
+    fn work_ns(&self) -> u64 {
+        self.program.work_ns()
+    }
+
     fn line(&self) -> String {
         format!("swarm/threads | {}", self.program.line())
     }

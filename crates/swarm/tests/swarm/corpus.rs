@@ -396,3 +396,26 @@ fn bounds_of_time_have_the_stops_of_the_process() {
          t0 queue q8 api hardware compute high; t0 stop-process 2995165337; t0 hang q8",
     );
 }
+
+#[test]
+fn a_sample_timer_that_is_armed_after_a_stop_waits_for_one_delay() {
+    assert_holds(
+        "swarm/virtual | service; adapter standard; process a0 steady; process a0 doomed; \
+         process a0 doomed; thread p0; thread p1; thread p2; \
+         t1 queue q1 api packet copy normal; t1 fence f1 raw monitored shared 0; \
+         t0 queue q3 raw user compute normal; t2 queue q5 raw hardware compute normal; \
+         t1 execute q1 0; t2 set-priority q5 0; t2 hang q5; t1 stop-process 5924414646",
+    );
+}
+
+/// The queue ends between the reset of its engine and the next look at it.
+#[test]
+fn work_of_a_queue_that_has_ended_hangs_after_a_reset_and_is_no_fault_of_the_driver() {
+    assert_holds(
+        "swarm/virtual | adapter one-doorbell; process a0 doomed; process a0 steady; \
+         thread p0; thread p1; t0 queue q1 api hardware direct normal; \
+         t1 queue q2 api user direct normal; t1 fence f0 api native private 4; \
+         t0 queue q3 raw user direct normal; t0 hang q1; t0 hang q3; t0 drain q1; \
+         t1 pulse-queue q2 f0 8 4; t0 destroy-device",
+    );
+}
