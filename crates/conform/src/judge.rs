@@ -88,12 +88,15 @@ pub(crate) fn words(id: &str) -> Option<Words> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate::calls::{PixelFormat, Surface};
+    use tidegate::ddi::display::{SetVidPnSourceAddress, SetVidPnSourceAddressFlags};
     use tidegate::ddi::preemption::SubmitCommandFlags;
     use tidegate::ddi::queue::SubmitCommandVirtual;
     use tidegate::ddi::{
         ComponentState, DdiCall, DevicePowerState, DriverHandle, EngineId, Entry, InterruptData,
         PowerAction, Status,
     };
+    use tidegate::platform::PhysicalAddress;
 
     fn broken(facts: Facts, events: &[Event]) -> Vec<&'static str> {
         let mut judge = Judge::new(facts);
@@ -137,6 +140,35 @@ mod tests {
         let d3 = |action| Event::Power(DevicePowerState::D3, action, Status::NOT_SUPPORTED);
         assert_eq!(broken(Facts::UNKNOWN, &[d3(PowerAction::None)]), [""; 0]);
         assert_eq!(broken(Facts::UNKNOWN, &[d3(PowerAction::Sleep)]), ["power-d3"]);
+    }
+
+    /// The interrupt of the frame before the first flip comes while the flip is made.
+    #[test]
+    fn a_vertical_sync_before_the_first_flip_may_be_reported_after_it() {
+        let set = |at| {
+            let args = SetVidPnSourceAddress {
+                vid_pn_source_id: 0,
+                primary_address: PhysicalAddress(at),
+                surface: Surface {
+                    width: 1,
+                    height: 1,
+                    pitch_bytes: 4,
+                    format: PixelFormat::A8R8G8B8,
+                },
+                flags: SetVidPnSourceAddressFlags::FLIP_ON_NEXT_VSYNC,
+            };
+            Event::Called(DdiCall::SetVidPnSourceAddress { args })
+        };
+        let sync = |at| {
+            let physical_address = PhysicalAddress(at);
+            Event::Report(InterruptData::CrtcVsync { vid_pn_target_id: 0, physical_address }, true)
+        };
+        let good = [set(0x1000), sync(0), sync(0x1000)];
+        assert_eq!(broken(Facts::UNKNOWN, &good), [""; 0]);
+        let twice = [set(0x1000), sync(0), sync(0), sync(0x1000)];
+        assert_eq!(broken(Facts::UNKNOWN, &twice), ["display-shown"]);
+        let later = [set(0x1000), sync(0x1000), sync(0)];
+        assert_eq!(broken(Facts::UNKNOWN, &later), ["display-shown"]);
     }
 
     /// A packet is reported while DxgkDdiQueryCurrentFence runs on another thread.

@@ -1,4 +1,4 @@
-//! Processes that pidfds name.
+//! Which process a pidfd names.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 

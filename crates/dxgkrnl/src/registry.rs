@@ -17,24 +17,9 @@ struct Entry<T> {
     retired: bool,
 }
 
-/// The destructions of a table's objects until now.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ends {
-    begun: u64,
-    over: u64,
-}
-
-impl Ends {
-    /// Returns whether a destruction was under way at any time from this reading to a later one.
-    pub(crate) fn any_until(self, later: Ends) -> bool {
-        later.begun != self.over
-    }
-}
-
 /// Objects of one kind by the kernel's handle, which rises with the order of creation.
 pub(crate) struct Registry<T> {
     entries: BTreeMap<OsHandle, Entry<T>>,
-    ends: Ends,
     /// The event of a waiting removal; see [`Emptied`].
     emptied: Emptied,
 }
@@ -59,7 +44,7 @@ impl Emptied {
 
 impl<T> Default for Registry<T> {
     fn default() -> Registry<T> {
-        Registry { entries: BTreeMap::new(), ends: Ends::default(), emptied: Emptied::default() }
+        Registry { entries: BTreeMap::new(), emptied: Emptied::default() }
     }
 }
 
@@ -73,24 +58,14 @@ impl<T> Registry<T> {
     /// it was in the lists before.
     pub(crate) fn retire(&mut self, handle: OsHandle) -> bool {
         let entry = self.entries.get_mut(&handle);
-        let was_live = entry.is_some_and(|entry| !std::mem::replace(&mut entry.retired, true));
-        self.ends.begun += u64::from(was_live);
-        was_live
+        entry.is_some_and(|entry| !std::mem::replace(&mut entry.retired, true))
     }
 
     /// Removes an object that the driver has released. Returns an event to set without the lock of
     /// the table; see [`Registry::await_empty`].
     pub(crate) fn remove(&mut self, handle: OsHandle) -> Option<Event> {
-        if let Some(entry) = self.entries.remove(&handle) {
-            self.ends.begun += u64::from(!entry.retired);
-            self.ends.over += 1;
-        }
+        self.entries.remove(&handle);
         self.emptied.removed(self.entries.len())
-    }
-
-    /// Returns the destructions until now.
-    pub(crate) fn ends(&self) -> Ends {
-        self.ends
     }
 
     /// Has `event` set when the table becomes empty. Returns `false` when it is empty now.
@@ -150,28 +125,6 @@ impl<T> Registry<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_destruction_is_under_way_from_its_begin_to_its_removal() {
-        let (first, second) = (OsHandle(1), OsHandle(2));
-        let object = Arc::new(());
-        let mut registry = Registry::default();
-        registry.insert(first, &object);
-        registry.insert(second, &object);
-        let before = registry.ends();
-        assert!(!before.any_until(registry.ends()));
-        registry.retire(first);
-        let amid = registry.ends();
-        assert!(before.any_until(amid) && amid.any_until(amid));
-        registry.remove(first);
-        let after = registry.ends();
-        assert!(before.any_until(after) && amid.any_until(after) && !after.any_until(after));
-        registry.remove(first);
-        registry.retire(first);
-        assert!(!after.any_until(registry.ends()), "an object that is not there");
-        registry.remove(second);
-        assert!(after.any_until(registry.ends()), "one that was not retired");
-    }
 
     #[test]
     fn a_retired_object_is_in_no_list_however_long_it_is_held() {

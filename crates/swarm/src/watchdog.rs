@@ -1,9 +1,9 @@
 //! The watchdog of runs on threads of the host, where a lock that is never free cannot be seen.
 //!
 //! It looks at the number of steps that have ended. When that does not change for `PATIENCE_NS` and
-//! the time of the program's work, it writes what is under way and the stacks of all threads, and ends the process with
-//! [`STOOD_STILL`]. A run that has failed before may stop for that reason: the watchdog then
-//! writes the failure as `tidegate replay` does, and the exit code is 1.
+//! the time of the program's work, it writes what is under way and the stacks of all threads, and
+//! ends the process with [`STOOD_STILL`]. A run that has failed before may stop for that reason:
+//! the watchdog then writes the failure as `tidegate replay` does, and the exit code is 1.
 //!
 //! Entry points: [`watch`], [`Watched`].
 

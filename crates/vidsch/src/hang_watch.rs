@@ -56,8 +56,10 @@ pub struct EngineWatch {
     left_at: Option<u64>,
     /// The progress at which every preempted context had left an engine that ran none.
     each_left_at: Option<u64>,
-    /// The progress at which the engine did not respond directly after a reset: the driver reports
-    /// a state that no reset changes.
+    /// The progress at which the engine did not respond directly after a reset. It may hang in work
+    /// that began after the reset, of a queue that has ended or has lost its doorbell since.
+    silent_after_reset: Option<u64>,
+    /// The same after two resets: the driver reports a state that no reset changes.
     unchanged_by_reset: Option<u64>,
     /// The sample after which an unserved context was preempted.
     unserved_request: Option<EngineSample>,
@@ -110,13 +112,15 @@ impl EngineWatch {
     }
 
     /// Records the state directly after a recovery, and discards earlier samples. Returns whether
-    /// the engine still does not respond, although no context runs: it is reset no second time for
-    /// that.
+    /// two recoveries have left the engine without a context and without an answer: it is reset no
+    /// third time for that.
     pub fn recovered(&mut self, sample: EngineSample) -> bool {
         (self.last, self.left_at, self.each_left_at) = (None, None, None);
-        let is_unchanged = sample.works_for.is_none() && !sample.responsive;
-        self.unchanged_by_reset = is_unchanged.then_some(sample.progress);
-        is_unchanged
+        let is_silent = sample.works_for.is_none() && !sample.responsive;
+        let silent = is_silent.then_some(sample.progress);
+        let before = std::mem::replace(&mut self.silent_after_reset, silent);
+        self.unchanged_by_reset = silent.filter(|_| silent == before);
+        self.unchanged_by_reset.is_some()
     }
 
     /// Records that the preempted contexts left the engine. `each`: they were all of its contexts.
@@ -336,11 +340,16 @@ mod tests {
 
     // spec: PRE-160
     #[test]
-    fn a_reset_that_changes_nothing_is_not_repeated() {
+    fn two_resets_that_change_nothing_are_not_repeated() {
         let silent =
             |progress| EngineSample { works_for: None, responsive: false, ..works(progress) };
         let mut watch = EngineWatch::default();
-        assert!(!watch.recovered(works(1)) && watch.recovered(silent(2)));
+        assert!(!watch.recovered(works(1)) && !watch.recovered(silent(1)));
+        assert!(!watch.recovered(silent(2)), "the engine moved");
+        assert_eq!(watch.judge(silent(2)), HangVerdict::PreemptEach);
+        watch.preempted(true);
+        assert_eq!(watch.judge(silent(2)), HangVerdict::Ownerless);
+        assert!(watch.recovered(silent(2)));
         for _ in 0..3 {
             assert_eq!(watch.judge(silent(2)), HangVerdict::PreemptEach);
             watch.preempted(true);

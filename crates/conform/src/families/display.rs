@@ -160,6 +160,11 @@ impl Walk {
             return;
         }
         let is_known = self.known.contains(address);
+        // A vertical sync may have come before the first flip, and be reported after it.
+        if !is_known && self.shown.is_none() {
+            self.shown = Some(address);
+            return;
+        }
         tally.check(SHOWN, is_known, || format!("the source was never set to {:#x}", address.0));
         let latched = self.unlatched.iter().rposition(|of| *of == address);
         let is_old = is_known && latched.is_none() && self.shown.is_some_and(|of| of != address);

@@ -19,7 +19,6 @@ use super::state::Recovery;
 use crate::fence::{Fence, monitor, signaled};
 use crate::object::context::Context;
 use crate::object::hw_queue::HwQueue;
-use crate::registry::Ends;
 use crate::stats::Count;
 use crate::wait_limit::parts;
 use std::sync::Arc;
@@ -292,15 +291,13 @@ pub(super) fn sample(recovery: &Recovery, level: &Passive, engine: EngineId) -> 
 }
 
 /// Ends the probe after a finding of [`sample`] was handled. An ignored hang is not reported again
-/// until the engine makes progress. An engine that a reset does not make respond is a fault of its
-/// driver. `ends`: the destructions of hardware queues before the finding was handled.
-pub(super) fn end_finding(recovery: &Recovery, level: &Passive, engine: EngineId, ends: Ends) {
+/// until the engine makes progress. An engine that two resets do not make respond is a fault of its
+/// driver.
+pub(super) fn end_finding(recovery: &Recovery, level: &Passive, engine: EngineId) {
     end_probes(recovery, level, engine);
     let mut sample = observe(recovery, level, engine);
     // A packet that was submitted after the reset may hang in its turn, and is found by its time.
     sample.responsive |= !recovery.objects.sched.lock().contexts_in_flight(engine).is_empty();
-    // A queue may have left the engine work that began after the reset.
-    sample.responsive |= ends.any_until(recovery.objects.hw_queues.lock().ends());
     let is_unchanged = recovery.detector.engine(engine, |state| {
         if recovery.ignores_timeouts() {
             state.watch.ignore(sample);

@@ -77,9 +77,8 @@ fn run_detection(recovery: &Recovery, level: &Passive, now: CpuTime) -> bool {
         recovery.objects.fences.note_lost_histories();
         for engine in recovery.port.declared.caps.engines() {
             if let Some(finding) = detect::sample(recovery, level, engine) {
-                let ends = recovery.objects.hw_queues.lock().ends();
                 recover(recovery, level, finding);
-                detect::end_finding(recovery, level, engine, ends);
+                detect::end_finding(recovery, level, engine);
             }
         }
         detect::end_sampling(level, recovery);

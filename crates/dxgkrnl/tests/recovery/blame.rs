@@ -219,8 +219,13 @@ fn a_driver_that_names_a_wrong_context_is_named_and_the_hang_is_found() {
                 assert_eq!(hang_of(&n).queue, n.number(culprit), "{lie:?} {responsive}");
                 assert_eq!(innocent.state(), Ok(DeviceState::Active), "{lie:?} {responsive}");
                 let reports = w.adapter().recoveries();
-                assert_eq!(reports.len(), 1, "{lie:?} {responsive}: {reports:?}");
-                assert_eq!(reports[0].outcome, RecoveryOutcome::EngineReset);
+                // An engine that does not answer after a reset may hang in later work of a queue
+                // that has ended, so it is reset once more.
+                let resets = if lie == Lie::None { 2 } else { 1 };
+                assert_eq!(reports.len(), resets, "{lie:?} {responsive}: {reports:?}");
+                for report in &reports {
+                    assert_eq!(report.outcome, RecoveryOutcome::EngineReset);
+                }
                 let faults = faults(w);
                 if lie != Lie::None {
                     assert_eq!(faults.len(), 1, "{lie:?} {responsive}: {faults:?}");

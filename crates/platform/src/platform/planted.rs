@@ -17,8 +17,7 @@ macro_rules! faults {
 faults! {
     AnnouncedPageDropped, AnnouncedWorkUnseen, ArmedAfterTheRegistration, CancelledWaitGoesOn,
     ConnectedBeforeTheMapping, ConnectedBeforeTheProcessHasMappedThePage, DPCOfACallIsLeft,
-    DestroyedFenceMoves, DeviceEndsInItsCall, DeviceIsLostAfterItsWorkHasEnded,
-    DeviceRetiredAfterItsObjects,
+    DestroyedFenceMoves, DeviceIsLostAfterItsWorkHasEnded, DeviceRetiredAfterItsObjects,
     DoorbellEnteredAfterItsTransition, DoorbellsWithoutEnd, DoubleFetch, EventsForgotten,
     FailsForAQueueThatIsGone, ForgetsItsBit, FutureLeftToASignalCall, GateCountedTwice,
     GivenBackWithoutAWake, GrantedToTheDead, HangDetectionRests, HeldSignalsForgotten,

@@ -5,7 +5,8 @@
 //! the TDR delay.
 
 use crate::prelude::*;
-use crate::service::served::{SHARED, Served};
+use crate::service::served::{SHARED, Served, WAITS};
+use tidegate::calls::CpuWaitRegistration;
 
 const BEGUN: &str = "the end of the device had begun before the signal";
 const NOT_BEGUN: &str = "the signal came before the end of the device";
@@ -24,18 +25,32 @@ pub(crate) const RACE: Race = Race {
     about: "a client of a service signals what the work of its ending device waits for: the call is answered meanwhile, and the work is done",
     marks: &[BEGUN, NOT_BEGUN],
     planted: bugs! {
-        "ends-in-its-call" => Product(PlantedFault::DeviceEndsInItsCall),
-            "the session makes the call before it answers: the signal waits for the end, which waits for the signal";
+        "in-turn" => Scenario,
+            "no slot is free, so the session makes the call before it answers: the signal waits for the end, which waits for the signal";
     },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
+/// Registers waits that do not end.
+fn take_all_slots(
+    platform: &Platform,
+    client: &Client,
+    fence: &FenceInstance,
+) -> Vec<CpuWaitRegistration> {
+    let wait = |_| {
+        let notice = WaitNotice::Event(platform.event(false));
+        client.kernel.register_cpu_wait(&at(fence, DONE + 1), WaitMode::All, notice)
+    };
+    (0..WAITS).map(|slot| wait(slot).expect("a free slot")).collect()
+}
+
 fn prepare(run: &Run<'_>) -> Prepared {
     let world = run.world();
     let served = Served::new(&world);
     let (service, probe) = (served.clone(), world.probe.clone());
+    let in_turn = run.has("in-turn");
     let main = move |platform: &Platform| {
         let (process, other, queue, [gate, done]) = platform.unexplored(|| {
             let process = service.connect("two devices");
@@ -51,6 +66,10 @@ fn prepare(run: &Run<'_>) -> Prepared {
             queue.push(&ending.execute_packet(&[Command::Timed { ns: 1 }], 1));
             (process, other, queue, fences)
         });
+        let waits = match in_turn {
+            true => platform.unexplored(|| take_all_slots(platform, &other, &done)),
+            false => Vec::new(),
+        };
         let from = platform.now();
         let (device, kernel) = (process.client.device, process.client.kernel.clone());
         let destroys = platform.spawn("destroyer", move || {
@@ -61,7 +80,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
         destroys.join();
         probe.note(WAITED, platform.now().since(from));
         probe.note(VALUE, done.value.load());
-        drop((process, other, queue));
+        drop((waits, process, other, queue));
         service.end();
     };
     world.race_without_pause(main, move |world, end| {

@@ -17,6 +17,9 @@ use tidegate_testbed::{Client, UserQueue};
 pub(crate) const SHARED: SyncObjectFlags =
     SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
 
+/// Waits that a client may have at a time; few, because each has a word of a page.
+pub(crate) const WAITS: usize = 2;
+
 /// The service of a scenario.
 #[derive(Clone)]
 pub(crate) struct Served {
@@ -31,9 +34,9 @@ pub(crate) struct Process {
 }
 
 impl Served {
-    /// A service of the world's machine. Few waits, because each has a word of a page.
+    /// A service of the world's machine.
     pub(crate) fn new(world: &World) -> Served {
-        let limits = Limits { waits: 2, ..Limits::default() };
+        let limits = Limits { waits: WAITS as u32, ..Limits::default() };
         let config = ServerConfig { limits, ..ServerConfig::default() };
         let platform = world.machine.platform().clone();
         Served { sessions: world.machine.sessions(config), platform }

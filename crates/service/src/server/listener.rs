@@ -79,6 +79,25 @@ pub struct Server {
     /// could not be had again. It has an open file of its own, so giving it up also helps against
     /// ENFILE.
     spare: Mutex<Option<OwnedFd>>,
+    /// Set when the thread that ends closed NT handles has ended.
+    sweeper_has_ended: Event,
+}
+
+/// Has a thread end NT handles when their files are closed, until the service stops: a client that
+/// is killed closes them one after the other, some of them after its session has ended.
+///
+/// # Errors
+/// The system has no thread left.
+fn end_closed_handles(sessions: &Sessions, stop: &Arc<OwnedFd>) -> io::Result<Event> {
+    let platform = sessions.platform();
+    let (sessions, stop, ended) = (sessions.clone(), stop.clone(), platform.event(true));
+    let set = ended.clone();
+    platform.spawn_outside("closed NT handles", move || {
+        sessions.sweep_until(&stop);
+        drop(sessions);
+        set.set(Step::ThreadWake);
+    })?;
+    Ok(ended)
 }
 
 /// Stops a service, from any thread or from a signal's.
@@ -97,7 +116,7 @@ impl Server {
     /// A service on a listening socket that keeps the bounds of messages (SOCK_SEQPACKET).
     ///
     /// # Errors
-    /// The system has no descriptor left.
+    /// The system has no descriptor or thread left.
     ///
     /// # Panics
     /// The platform does not share its memory ([`Platform::sharing_host`]).
@@ -108,7 +127,8 @@ impl Server {
         assert!(shares, "a socket's clients need memory that lies in files");
         let stop = Arc::new(new_eventfd()?);
         let spare = sessions.platform().mutex("spare descriptor", Some(spare_descriptor()?));
-        Ok(Server { sessions, listener, stop, spare })
+        let sweeper_has_ended = end_closed_handles(&sessions, &stop)?;
+        Ok(Server { sessions, listener, stop, spare, sweeper_has_ended })
     }
 
     /// Takes guests at `listener` ([`super::listen_for_guests`]), one at a time, each with a memory
@@ -153,7 +173,6 @@ impl Server {
     /// # Errors
     /// What the system refuses while it waits for clients.
     pub fn serve(&self) -> io::Result<()> {
-        let handles_are_swept = self.end_closed_handles();
         // Whether the last try failed, so that a lasting failure is logged once.
         let mut is_failing = false;
         let result = loop {
@@ -191,27 +210,7 @@ impl Server {
         // Clients that were about to be taken are refused by the system.
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         self.sessions.end();
-        self.stopper().stop();
-        handles_are_swept.iter().for_each(|ended| _ = ended.wait());
         result
-    }
-
-    /// Has a thread end NT handles when their files are closed, until the service stops: a client
-    /// that is killed closes them one after the other, some of them after its session has ended.
-    /// Returns what is set when the thread has ended; `None` where the system has no thread left,
-    /// and the next call about a handle does this.
-    fn end_closed_handles(&self) -> Option<Event> {
-        let platform = self.sessions.platform();
-        let (sessions, stop, ended) =
-            (self.sessions.clone(), self.stop.clone(), platform.event(true));
-        let set = ended.clone();
-        let sweep = move || {
-            sessions.sweep_until(&stop);
-            drop(sessions);
-            set.set(Step::ThreadWake);
-        };
-        platform.spawn_outside("closed NT handles", sweep).ok()?;
-        Some(ended)
     }
 
     /// Turns the next client away, by the spare descriptor. Else the client would wait for an
@@ -238,6 +237,13 @@ impl Server {
     /// Waits until all clients that were taken have left, and their processes have ended.
     pub fn wait_until_empty(&self) {
         self.sessions.wait_until_empty();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stopper().stop();
+        let _ended = self.sweeper_has_ended.wait();
     }
 }
 

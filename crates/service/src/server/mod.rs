@@ -1,12 +1,11 @@
 //! The service: adapters of one machine for many processes.
 //!
 //! Files, each using those before it: `config` · `counts` · `ledger` (limits) ·
-//! `notices` (ends of waits) · `waiting_calls` · `views` (memory of the answers) · `shared` (by all sessions) ·
-//! `usage` (what each process holds) · `users` (of clients) · `watch` (a viewer) ·
-//! `record` (a recording) · `calls` (what a message does) · `special` (calls that are more than
-//! passed on) · `resources` (those that are
-//! shared) · `session` (one client) · `sessions` · `guests` (of virtual machines) · `listener` (the
-//! socket).
+//! `notices` (ends of waits) · `waiting_calls` (beside a session) · `views` (memory of the
+//! answers) · `shared` (by all sessions) · `usage` (what each process holds) · `users` (of clients)
+//! · `watch` (a viewer) · `record` (a recording) · `calls` (what a message does) · `special` (calls
+//! that are more than passed on) · `resources` (shared ones) · `session` (one client) · `sessions`
+//! · `guests` (of virtual machines) · `listener` (the socket).
 
 mod calls;
 mod config;

@@ -9,7 +9,6 @@ use crate::wire::WaitingCall;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tidegate_calls::{Kernel, SlotKey, Status, WaitNotice};
-use tidegate_platform::planted;
 use tidegate_platform::{Event, Mutex, Platform, Step};
 
 /// Threads of one session. Further calls wait for one of them.
@@ -88,10 +87,6 @@ impl WaitingCalls {
         state.queued.push_back(Queued { key, call, notice });
         drop(state);
         let Some(thread) = self.count_thread(MOST_THREADS) else { return };
-        // The fault is the mistake that the scenario served-device-end-against-signal must find.
-        if planted!(self.platform, DeviceEndsInItsCall) {
-            return thread.work();
-        }
         if self.platform.spawn_outside("a waiting call", move || thread.work()).is_err() {
             self.count_thread(u32::MAX).into_iter().for_each(Thread::work);
         }
