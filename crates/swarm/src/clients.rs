@@ -137,7 +137,7 @@ impl Run {
         match SocketService::start(self.machine.machine()) {
             Ok(service) => {
                 let serving = before.most_with(Held::now());
-                let serving = Held { threads: before.threads + 1, ..serving };
+                let serving = Held { threads: before.threads + SocketService::THREADS, ..serving };
                 self.run_clients(&service);
                 self.await_no_leak(&serving);
                 service.stop();

@@ -188,13 +188,13 @@ impl Drop for Session {
     fn drop(&mut self) {
         if self.is_orderly {
             self.answerer.end_waits().process.close();
-        } else {
-            self.answerer.opened.process.end_waits_for_work();
+            self.answerer.waiting.join();
         }
-        self.answerer.waiting.join();
         // Until here a stop of the service finds the process, and ends its waits for work.
         let _served = self.shared.processes.lock().remove(self.number);
         self.answerer.end_waits().process.terminate();
+        // Its objects have ended although a call may still wait for the display.
+        self.answerer.waiting.join();
         self.shared.nt_handles.sweep();
         self.shared.counts.processes.fetch_add(1u64.wrapping_neg());
     }

@@ -123,6 +123,9 @@ pub(crate) struct SocketService {
 }
 
 impl SocketService {
+    /// The threads of a service without clients: it takes them, and ends closed NT handles.
+    pub(crate) const THREADS: usize = 2;
+
     /// Starts the service of a machine.
     pub(crate) fn start(machine: &Arc<Machine>) -> Result<SocketService, String> {
         use tidegate::service::server::{ServerConfig, listen};
@@ -139,6 +142,7 @@ impl SocketService {
         let serve = move || {
             // A service that cannot go on ends its clients, whose calls then fail.
             let _ = server.serve();
+            drop(server);
             done.set(tidegate::platform::Step::ThreadWake);
         };
         platform.spawn_outside("service", serve).map_err(in_words)?;
