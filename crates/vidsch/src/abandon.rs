@@ -35,7 +35,7 @@ impl<P: Payload> VidSch<P> {
         if let Some(removed) = self.queues.remove(&queue)
             && let Some(state) = removed.context()
         {
-            self.engines[state.engine].exempt.remove(&queue);
+            self.engines[state.engine].forget(queue);
         }
         abandoned
     }

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::fence_id::{FenceIds, is_after};
 use crate::queue::{Command, CommandKind};
 use crate::ready::{Candidate, Ready};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tidegate_ddi::{OsHandle, Priority};
 use tidegate_platform::CpuTime;
 
@@ -32,8 +32,8 @@ pub enum PreemptionReason {
 /// The longest turn in quanta, however long an engine takes to leave a context.
 const LONGEST_TURN: u64 = 10;
 
-/// The preemptions without the end of a packet after which turns get longer.
-const FRUITLESS_TURNS: u32 = 8;
+/// The turns, without the end of a packet of their contexts, after which turns get longer.
+const FRUITLESS_TURNS: u64 = 8;
 
 /// The longest turn beside hardware contexts in nanoseconds, unless the quantum is longer.
 const LONGEST_SHARED_TURN_NS: u64 = 10_000_000;
@@ -90,8 +90,9 @@ pub(crate) struct Engine {
     request: Option<PreemptionRequest>,
     /// How long the last answered request took, in nanoseconds.
     leaving_ns: u64,
-    /// Answered requests since a packet completed.
-    fruitless: u32,
+    /// Turns of a context since a packet of it completed. The packets of another context may
+    /// complete at each turn, so an end of one of those says nothing about it.
+    fruitless: BTreeMap<OsHandle, u64>,
     /// The hardware contexts of the engine. Their queues use it too, unseen by this scheduler.
     hardware_contexts: usize,
     /// The last withdrawn request.
@@ -136,7 +137,7 @@ impl Engine {
             counted: CpuTime(0),
             request: None,
             leaving_ns: 0,
-            fruitless: 0,
+            fruitless: BTreeMap::new(),
             hardware_contexts: 0,
             withdrawn: None,
             timed_out: None,
@@ -152,12 +153,12 @@ impl Engine {
 
     /// Returns how long a context may keep the engine beside others of its rank. Two things can use
     /// up a short turn before its packet goes on: a switch of contexts, and slices that the
-    /// hardware gives to queues of hardware contexts. Where no packet ends for some turns, they are
-    /// therefore longer than a switch, and beside hardware contexts twice as long each time that
+    /// hardware gives to queues of hardware contexts. Where no packet of a context ends for some
+    /// turns, all turns are therefore longer than a switch, and beside hardware contexts twice as long each time that
     /// this happens again. An engine restores a context in less than twice the time of leaving one.
     // spec: PRE-163
     pub(crate) fn turn_ns(&self, config: &Config) -> u64 {
-        let doublings = self.fruitless / FRUITLESS_TURNS;
+        let doublings = self.fruitless.values().sum::<u64>() / FRUITLESS_TURNS;
         if doublings == 0 {
             return config.quantum_ns;
         }
@@ -274,8 +275,8 @@ impl Engine {
         while let Some(packet) = self.in_flight.front().filter(|packet| !is_after(packet.id, id)) {
             self.last_completed = packet.id;
             completed.push(packet.context);
+            self.fruitless.remove(&packet.context);
             self.in_flight.pop_front();
-            self.fruitless = 0;
         }
         self.begin_first(now);
         completed
@@ -416,7 +417,17 @@ impl Engine {
     /// Notes how long the engine took to answer the open request.
     pub(crate) fn note_answer(&mut self, now: CpuTime) {
         self.leaving_ns = self.request.map_or(0, |request| now.since(request.requested));
-        self.fruitless = self.fruitless.saturating_add(1);
+    }
+
+    /// Records that a turn of a context has ended and no packet of it.
+    pub(crate) fn note_fruitless(&mut self, context: OsHandle) {
+        *self.fruitless.entry(context).or_default() += 1;
+    }
+
+    /// Forgets a context that is gone.
+    pub(crate) fn forget(&mut self, context: OsHandle) {
+        self.exempt.remove(&context);
+        self.fruitless.remove(&context);
     }
 
     /// Closes the answered request. Returns all packets in flight.

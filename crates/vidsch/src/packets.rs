@@ -164,7 +164,8 @@ impl<P: Payload> VidSch<P> {
                     let used_ns = packet.turn_ns(now.at);
                     let is_used_up = reason == PreemptionReason::Quantum || used_ns >= turn_ns;
                     let continues = (place > 0 || !is_used_up).then_some(used_ns);
-                    self.requeue_command(&packet, continues, now);
+                    let ran = place == 0 && packet.began.is_some_and(|began| began < now.at);
+                    self.requeue_command(&packet, continues, ran, now);
                 }
                 CommandKind::ContextSwitch | CommandKind::HwQueue { .. } => {
                     self.left_engine(packet.context, now)
@@ -174,15 +175,18 @@ impl<P: Payload> VidSch<P> {
     }
 
     /// Requeues a preempted command. `continues` is the used part of its context's turn in
-    /// nanoseconds, or `None` if the turn is over.
+    /// nanoseconds, or `None` if the turn is over. `ran`: the engine had begun the packet.
     // spec: PRE-031, PRE-041
-    fn requeue_command(&mut self, packet: &Packet, continues: Option<u64>, now: Now) {
+    fn requeue_command(&mut self, packet: &Packet, continues: Option<u64>, ran: bool, now: Now) {
         let context = packet.context;
         let Some(queue) = self.queues.get_mut(&context) else { return };
         let Some(state) = queue.context_mut().filter(|state| !state.abandoned) else {
             return self.left_engine(context, now);
         };
         state.in_flight -= 1;
+        if ran {
+            self.engines[state.engine].note_fruitless(context);
+        }
         let Command { queued_ns, kind, bytes, .. } = packet.command;
         let (cost, work) = (kind.cost(bytes as usize), Work::Command(packet.command));
         let returned = Some(continues.unwrap_or(0));

@@ -419,3 +419,15 @@ fn work_of_a_queue_that_has_ended_hangs_after_a_reset_and_is_no_fault_of_the_dri
          t1 pulse-queue q2 f0 8 4; t0 destroy-device",
     );
 }
+
+/// Packets of HIGH, which end at each turn, are not preempted; a turn of NORMAL is shorter than a
+/// switch.
+#[test]
+fn packets_that_end_beside_a_context_whose_turns_are_too_short_do_not_starve_it() {
+    assert_holds(
+        "swarm/virtual | costs high; \
+         adapter standard local-memory-kib=4096 quantum-ns=50000; process a0 steady; \
+         process a0 steady; thread p0; thread p1; t0 queue q2 raw packet direct high; \
+         t0 flood q2 60 5000000 0; t1 queue q7 raw packet direct normal; t1 prompt q7 31",
+    );
+}

@@ -503,7 +503,37 @@ fn beside_hardware_contexts_each_eight_turns_without_an_end_double_the_turn() {
     s.add_hardware_context(ENGINE);
     let running = s.engines[ENGINE].last_submitted();
     assert_eq!(s.completed(ENGINE, running, at(*now + 1)), Some(vec![A]));
+    assert_eq!(s.engines[ENGINE].turn_ns(&CONFIG), 10 << 10, "80 turns of the other context");
+    let [Next::Packet(first, ..)] = next(&mut s, at(*now + 1))[..] else { panic!("a packet") };
+    let running = s.engines[ENGINE].last_submitted();
+    assert_eq!(s.completed(ENGINE, running, at(*now + 2)), Some(vec![B]), "{first}");
     assert_eq!(s.engines[ENGINE].turn_ns(&CONFIG), 10);
+}
+
+// spec: PRE-163
+#[test]
+fn packets_of_another_context_that_end_leave_the_turns_of_a_fruitless_one_long() {
+    let mut s = with_contexts(&[Priority::Normal; 2], Config { timeout_ns: None, ..CONFIG });
+    s.push_command(A, command(1), NOW);
+    assert_eq!(push(&mut s, B, command(2), NOW), [new(1, 1)]);
+    let now = &mut 0;
+    for round in 1..=8 {
+        // A packet of A runs to its end, and one of B is preempted after its turn.
+        let running = s.engines[ENGINE].last_submitted();
+        assert_eq!(s.completed(ENGINE, running, at(*now + 1)), Some(vec![A]), "{round}");
+        s.push_command(A, command(10 + round), at(*now + 1));
+        let [Next::Packet(2, ..)] = next(&mut s, at(*now + 1))[..] else { panic!("B's packet") };
+        *now += 1 + s.engines[ENGINE].turn_ns(&CONFIG);
+        let [Next::Request(request)] = next(&mut s, at(*now))[..] else { panic!("a turn ends") };
+        *now += 25;
+        let last = s.engines[ENGINE].last_completed();
+        assert_eq!(s.preempted(ENGINE, report(request, last), at(*now)), answered(&[], 1));
+        let length = if round < 8 { 10 } else { 100 };
+        assert_eq!(s.engines[ENGINE].turn_ns(&CONFIG), length, "{round}");
+        let [Next::Packet(..)] = next(&mut s, at(*now))[..] else { panic!("A's packet") };
+    }
+    s.remove_queue(B);
+    assert_eq!(s.engines[ENGINE].turn_ns(&CONFIG), 10, "the context is gone");
 }
 
 #[test]
