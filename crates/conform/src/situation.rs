@@ -83,6 +83,12 @@ fn sleep_twice(request: &mut RunRequest) {
     request.sleeps_at_ns = vec![200_000, 600_000];
 }
 
+/// Paging buffers with room for two operations of the reference driver.
+fn small_buffers(count: u32) -> PagingBuffers {
+    let operation_bytes = 0x2000;
+    PagingBuffers { bytes: 80, count, operation_bytes, ..PagingBuffers::standard() }
+}
+
 /// The driver has no reset of single engines: the adapter is reset.
 fn without_engine_reset(_: &Platform, overrides: Overrides) -> Overrides {
     overrides.hides(EntryGroup::EngineReset).query_adapter_caps(|inner, level| {
@@ -304,18 +310,22 @@ fn of_power_and_memory() -> Vec<Situation> {
         },
         Situation {
             happens: |request| {
-                request.machine = |config| {
-                    config.kernel.paging_buffers = PagingBuffers {
-                        bytes: 80,
-                        count: 2,
-                        operation_bytes: 0x4000,
-                        ..PagingBuffers::standard()
-                    };
-                };
+                request.machine = |config| config.kernel.paging_buffers = small_buffers(1);
             },
             ..of(
                 "memory-parts",
-                "the same, by several operations in two small paging buffers",
+                "the same, by several operations in a small paging buffer",
+                MEMORY,
+                Submission::Packet,
+            )
+        },
+        Situation {
+            happens: |request| {
+                request.machine = |config| config.kernel.paging_buffers = small_buffers(4);
+            },
+            ..of(
+                "memory-together",
+                "the same, with several paging buffers in flight together",
                 MEMORY,
                 Submission::Packet,
             )

@@ -1,6 +1,6 @@
 //! Mistakes for the clauses: layers in front of a driver.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::ddi::doorbell::CreateDoorbell;
@@ -10,7 +10,7 @@ use tidegate::ddi::timeout::HwContextLoss;
 use tidegate::ddi::{
     AdapterCaps, CallbackLayer, Callbacks, ComponentState, DdiCall, Dirql, DisconnectReason,
     Dispatch, Driver, DriverHandle, DriverLayer, EngineId, Entry, InterruptData, Irql,
-    NativeFenceCaps, OsHandle, Overrides, Passive, StartInfo, Status,
+    NativeFenceCaps, OsHandle, Overrides, Passive, StartInfo, Status, SubmitCommandFlags,
 };
 use tidegate::platform::{Mutex, PhysicalAddress, Word};
 
@@ -89,6 +89,21 @@ pub(crate) enum Wrong {
     DisconnectsOfOther,
     /// DxgkCbDisconnectDoorbell is called for a doorbell that was destroyed.
     DisconnectsDestroyed,
+    /// A mistake with paging buffers that are in flight together.
+    PagingTogether(WithPaging),
+}
+
+/// Mistakes with the second of two paging buffers that are in flight together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WithPaging {
+    /// It is refused.
+    Refuses,
+    /// Its commands do not run.
+    Skips,
+    /// It is not reported.
+    Loses,
+    /// The first is reported again after it.
+    Disorders,
 }
 
 impl Twin {
@@ -176,6 +191,10 @@ struct Memory {
     submitted: BTreeMap<EngineId, u32>,
     /// The packets of each engine that were not reported as complete, in order.
     in_flight: BTreeMap<EngineId, VecDeque<u32>>,
+    /// The paging packets among them.
+    paging: BTreeSet<(EngineId, u32)>,
+    /// Paging packets that were submitted while another one was in flight.
+    seconds: BTreeSet<(EngineId, u32)>,
     /// Whether a mistake that is made once was made.
     has_erred: bool,
     /// The last packet of each engine that was reported as complete.
@@ -203,6 +222,20 @@ impl FaultyDriver {
 
     fn does(&self, wrong: Wrong) -> bool {
         matches!(self.change, Change::Callbacks(of) if of == wrong)
+    }
+
+    /// Notes a packet. Returns whether it is a paging packet beside another one.
+    fn is_second_paging(&self, engine: EngineId, id: u32, flags: SubmitCommandFlags) -> bool {
+        if !flags.contains(SubmitCommandFlags::PAGING) {
+            return false;
+        }
+        let mut memory = self.memory.lock_device();
+        let is_second = memory.paging.iter().any(|(of, _)| *of == engine);
+        memory.paging.insert((engine, id));
+        if is_second {
+            memory.seconds.insert((engine, id));
+        }
+        is_second
     }
 
     fn callbacks(&self) -> Option<Arc<dyn Callbacks>> {
@@ -316,6 +349,15 @@ impl DriverLayer for FaultyDriver {
         args: SubmitCommandVirtual,
     ) -> Result<(), Status> {
         let (engine, submission_fence_id) = (args.engine, args.submission_fence_id);
+        let mut args = args;
+        if self.is_second_paging(engine, submission_fence_id, args.flags) {
+            if self.does(Wrong::PagingTogether(WithPaging::Refuses)) {
+                return Err(Status::INTERNAL_ERROR);
+            }
+            if self.does(Wrong::PagingTogether(WithPaging::Skips)) {
+                args.flags |= SubmitCommandFlags::CONTEXT_SWITCH;
+            }
+        }
         self.inner.submit_command_virtual(level, args)?;
         let is_early = {
             let mut memory = self.memory.lock_device();
@@ -435,14 +477,25 @@ impl CallbackLayer for FaultyCallbacks {
             }
             if let InterruptData::DmaPreempted { engine, .. } = reports[0] {
                 memory.in_flight.remove(&engine);
+                memory.paging.retain(|(of, _)| *of != engine);
             }
             let mut is_lost = false;
             if let InterruptData::DmaCompleted { engine, submission_fence_id: id } = reports[0] {
                 let in_flight = memory.in_flight.entry(engine).or_default();
                 let place = in_flight.iter().position(|of| *of == id).map_or(0, |place| place + 1);
                 let ended: Vec<u32> = in_flight.drain(..place).collect();
+                let has_later = !in_flight.is_empty();
                 let last = memory.completed.insert(engine, id).unwrap_or(id);
+                memory.paging.retain(|(of, paging)| *of != engine || !ended.contains(paging));
+                let is_second = memory.seconds.contains(&(engine, id));
+                if is_second && self.does(Wrong::PagingTogether(WithPaging::Disorders)) {
+                    reports.extend(earlier.clone());
+                }
                 let errs = match self.change {
+                    // Another report follows, so the kernel does not wait for this one.
+                    Change::Callbacks(Wrong::PagingTogether(WithPaging::Loses)) => {
+                        is_second && has_later
+                    }
                     Change::Callbacks(Wrong::OneAtATime) => ended.len() > 1,
                     Change::Callbacks(Wrong::ComparesIds) => {
                         memory.completed.insert(engine, last.max(id));
