@@ -1,11 +1,12 @@
 //! The situations: programs that every driver runs, and what happens meanwhile.
 
-use crate::journal::{Accident, Facts, Interrupts};
+use crate::journal::{Accident, Engines, Facts, Interrupts};
 use std::borrow::Cow;
 use std::sync::Arc;
 use tidegate::d3d12::Validation;
 use tidegate::ddi::{AdapterCaps, DevicePowerState, EntryGroup, Injection, Overrides};
 use tidegate::dxgkrnl::PagingBuffers;
+use tidegate::platform::Step;
 use tidegate::runner::HangAt;
 use tidegate::variants::Variant;
 use tidegate::workload::expect::Clock;
@@ -32,6 +33,8 @@ pub struct Situation {
     pub(crate) accident: Accident,
     /// How interrupts come.
     pub(crate) interrupts: Interrupts,
+    /// How fast the engines are.
+    pub(crate) engines: Engines,
     /// A call of the driver's code that fails.
     pub(crate) injection: Option<Injection>,
 }
@@ -89,6 +92,18 @@ fn small_buffers(count: u32) -> PagingBuffers {
     PagingBuffers { bytes: 80, count, operation_bytes, ..PagingBuffers::standard() }
 }
 
+/// How many times longer steps of a slow device take.
+const SLOWER: u64 = 200;
+
+/// Engines fetch, decode and complete slowly, and interrupts come long after that.
+fn slow_device(request: &mut RunRequest) {
+    let steps = [Step::RingFetch, Step::PacketDecode, Step::DmaCompletion, Step::InterruptDelivery];
+    request.costs.steps = steps.into_iter().fold(request.costs.steps.clone(), |costs, step| {
+        let ns = costs.ns(step) * SLOWER;
+        costs.with(step, ns)
+    });
+}
+
 /// The driver has no reset of single engines: the adapter is reset.
 fn without_engine_reset(_: &Platform, overrides: Overrides) -> Overrides {
     overrides.hides(EntryGroup::EngineReset).query_adapter_caps(|inner, level| {
@@ -144,6 +159,7 @@ const MIXED: (&str, &str) = ("mixed.toml", include_str!("../situations/mixed.tom
 const URGENT: (&str, &str) = ("urgent.toml", include_str!("../situations/urgent.toml"));
 const MEMORY: (&str, &str) = ("memory.toml", include_str!("../situations/memory.toml"));
 const FAULT: (&str, &str) = ("fault.toml", include_str!("../situations/fault.toml"));
+const UNEVEN: (&str, &str) = ("uneven.toml", include_str!("../situations/uneven.toml"));
 const FLIPS: (&str, &str) = ("flips.toml", include_str!("../situations/flips.toml"));
 
 const NO_HW_QUEUES: &str = "the driver declares no hardware queues on each node";
@@ -171,6 +187,7 @@ fn of(
         kernel: None,
         accident: Accident::None,
         interrupts: Interrupts::InTime,
+        engines: Engines::Even,
         injection: None,
     }
 }
@@ -210,6 +227,20 @@ fn of_packets() -> Vec<Situation> {
             ..of("packets-late", "the same; interrupts come late", MIXED, Submission::Packet)
         },
         Situation {
+            engines: Engines::Uneven,
+            ..of(
+                "packets-uneven",
+                "short packets run while another engine has a long one",
+                UNEVEN,
+                Submission::Packet,
+            )
+        },
+        Situation {
+            happens: slow_device,
+            engines: Engines::Slow,
+            ..of("packets-slow", "packets on a slow device", MIXED, Submission::Packet)
+        },
+        Situation {
             happens: |request| request.beside = Some(Arc::clone(&request.workload)),
             ..of("packets-beside", "the same in two processes", MIXED, Submission::Packet)
         },
@@ -232,6 +263,11 @@ fn of_preemption() -> Vec<Situation> {
                 request.machine = |config| config.kernel.fence_ids_ahead = u32::MAX - 5;
             },
             ..of("preemption-wrap", "the same; ids of packets wrap", URGENT, Submission::Packet)
+        },
+        Situation {
+            happens: slow_device,
+            engines: Engines::Slow,
+            ..of("preemption-slow", "the same on a slow device", URGENT, Submission::Packet)
         },
         Situation {
             injection: Some(Injection::Synchronize),
@@ -400,7 +436,8 @@ impl Situation {
 
     /// Returns what is known about a run before it begins.
     pub(crate) fn facts(&self) -> Facts {
-        Facts { is_ours: self.is_ours(), accident: self.accident, interrupts: self.interrupts }
+        let &Situation { accident, interrupts, engines, .. } = self;
+        Facts { is_ours: self.is_ours(), accident, interrupts, engines }
     }
 
     /// Returns the virtual time after which a run is ended.

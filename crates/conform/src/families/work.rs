@@ -6,7 +6,7 @@
 
 use super::recent::Recent;
 use super::{packets, paging, power, preemption, recovery};
-use crate::journal::{Event, Interrupts, RunEnd};
+use crate::journal::{Engines, Event, Interrupts, RunEnd};
 use crate::tally::Tally;
 use std::collections::{BTreeMap, VecDeque};
 use tidegate::ddi::{ComponentState, DdiCall, EngineId, Entry, InterruptData, SubmitCommandFlags};
@@ -126,6 +126,10 @@ impl crate::walk::Walk for Walk {
             Event::OnDevice(engine, id) => {
                 let packets = self.engines.entry(*engine).or_default();
                 packets.on_device = Some(*id);
+                let runs = packets.returned.contains(*id) && !packets.in_flight.contains(id);
+                tally.check(preemption::STOPPED, !runs, || {
+                    format!("the device has completed packet {id} of {engine}, which was returned")
+                });
                 packets.at_interrupt = packets.at_interrupt.or(Some(*id));
                 if packets.since_asked.is_some() {
                     packets.asked_device = packets.asked_device.or(Some(*id));
@@ -263,7 +267,11 @@ impl Walk {
             text("was returned by a preemption and not submitted again")
         });
         if packets.on_device.is_some() {
-            tally.check(packets::FINISHED, packets.is_done(id), || {
+            let clause = match tally.facts.engines {
+                Engines::Uneven => packets::PATIENCE,
+                Engines::Even | Engines::Slow => packets::FINISHED,
+            };
+            tally.check(clause, packets.is_done(id), || {
                 text("is reported as complete, and the device has not completed it")
             });
         }
@@ -284,7 +292,11 @@ impl Walk {
             let clause = match (packets.is_wrapped(id), id) {
                 (false, _) if packets.second_paging.contains(id) => paging::SECOND_REPORTED,
                 (false, _) if tally.facts.interrupts == Interrupts::Late => packets::COALESCED,
-                (false, _) => packets::REPORTED,
+                (false, _) => match tally.facts.engines {
+                    Engines::Even => packets::REPORTED,
+                    Engines::Uneven => packets::OTHER_ENGINE,
+                    Engines::Slow => packets::SLOW,
+                },
                 (true, 0) => packets::ZERO,
                 (true, _) => packets::WRAPPED,
             };
