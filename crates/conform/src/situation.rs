@@ -87,8 +87,7 @@ fn sleep_twice(request: &mut RunRequest) {
 }
 
 /// Paging buffers with room for two operations of the reference driver.
-fn small_buffers(count: u32) -> PagingBuffers {
-    let operation_bytes = 0x2000;
+fn small_buffers(count: u32, operation_bytes: u64) -> PagingBuffers {
     PagingBuffers { bytes: 80, count, operation_bytes, ..PagingBuffers::standard() }
 }
 
@@ -346,7 +345,7 @@ fn of_power_and_memory() -> Vec<Situation> {
         },
         Situation {
             happens: |request| {
-                request.machine = |config| config.kernel.paging_buffers = small_buffers(1);
+                request.machine = |config| config.kernel.paging_buffers = small_buffers(1, 0x4000);
             },
             ..of(
                 "memory-parts",
@@ -357,7 +356,7 @@ fn of_power_and_memory() -> Vec<Situation> {
         },
         Situation {
             happens: |request| {
-                request.machine = |config| config.kernel.paging_buffers = small_buffers(4);
+                request.machine = |config| config.kernel.paging_buffers = small_buffers(4, 0x2000);
             },
             ..of(
                 "memory-together",
