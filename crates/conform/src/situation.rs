@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use tidegate::d3d12::Validation;
 use tidegate::ddi::{AdapterCaps, DevicePowerState, EntryGroup, Injection, Overrides};
-use tidegate::dxgkrnl::PagingBuffers;
+use tidegate::dxgkrnl::{PagingBuffers, PowerManagement};
 use tidegate::platform::Step;
 use tidegate::runner::HangAt;
 use tidegate::variants::Variant;
@@ -103,6 +103,14 @@ fn slow_device(request: &mut RunRequest) {
     });
 }
 
+/// Engines that the driver offers lose power.
+fn power_down_idle_engines(request: &mut RunRequest) {
+    request.machine = |config| {
+        config.kernel.power = PowerManagement::Managed;
+        config.driver.idle.engine_after_ns = 20_000;
+    };
+}
+
 /// The driver has no reset of single engines: the adapter is reset.
 fn without_engine_reset(_: &Platform, overrides: Overrides) -> Overrides {
     overrides.hides(EntryGroup::EngineReset).query_adapter_caps(|inner, level| {
@@ -159,6 +167,7 @@ const URGENT: (&str, &str) = ("urgent.toml", include_str!("../situations/urgent.
 const MEMORY: (&str, &str) = ("memory.toml", include_str!("../situations/memory.toml"));
 const FAULT: (&str, &str) = ("fault.toml", include_str!("../situations/fault.toml"));
 const UNEVEN: (&str, &str) = ("uneven.toml", include_str!("../situations/uneven.toml"));
+const RESUMED: (&str, &str) = ("resumed.toml", include_str!("../situations/resumed.toml"));
 const FLIPS: (&str, &str) = ("flips.toml", include_str!("../situations/flips.toml"));
 
 const NO_HW_QUEUES: &str = "the driver declares no hardware queues on each node";
@@ -193,7 +202,7 @@ fn of(
 
 /// Returns all situations.
 pub fn situations() -> Vec<Situation> {
-    [of_packets(), of_preemption(), of_power_and_memory(), of_queues()]
+    [of_packets(), of_preemption(), of_power_and_memory(), of_failing_memory(), of_queues()]
         .into_iter()
         .flatten()
         .collect()
@@ -269,6 +278,15 @@ fn of_preemption() -> Vec<Situation> {
             ..of("preemption-slow", "the same on a slow device", URGENT, Submission::Packet)
         },
         Situation {
+            engines: Engines::Uneven,
+            ..of(
+                "preemption-resumed",
+                "urgent packets preempt frames that have added already",
+                RESUMED,
+                Submission::Packet,
+            )
+        },
+        Situation {
             injection: Some(Injection::Synchronize),
             ..of(
                 "preemption-unsynchronized",
@@ -326,6 +344,16 @@ fn of_power_and_memory() -> Vec<Situation> {
                 Submission::Packet,
             )
         },
+        Situation {
+            happens: power_down_idle_engines,
+            engines: Engines::Uneven,
+            ..of(
+                "packets-idle",
+                "short packets; engines that are idle lose power",
+                UNEVEN,
+                Submission::Packet,
+            )
+        },
         of(
             "memory",
             "buffers are moved, because local memory is small",
@@ -380,6 +408,43 @@ fn of_power_and_memory() -> Vec<Situation> {
     ]
 }
 
+/// Memory that the driver's code asks for and does not get.
+fn of_failing_memory() -> Vec<Situation> {
+    let of_injection = |name, about, program, injection| Situation {
+        injection: Some(injection),
+        ..of(name, about, program, Submission::Packet)
+    };
+    let objects = Injection::MemoryOfObjects;
+    vec![
+        of_injection(
+            "no-memory-start",
+            "each allocation of memory fails in turn when the device starts",
+            URGENT,
+            Injection::MemoryOfStart,
+        ),
+        of_injection(
+            "no-memory-objects",
+            "each allocation of memory fails in turn when objects are created",
+            FLIPS,
+            objects,
+        ),
+        Situation {
+            injection: Some(objects),
+            ..of("no-memory-queues", "the same with hardware queues", MIXED, Submission::Hardware)
+        },
+        Situation {
+            injection: Some(objects),
+            ..of("no-memory-doorbells", "the same with user-mode queues", MIXED, Submission::User)
+        },
+        of_injection(
+            "no-memory-work",
+            "the first allocation of memory of each entry that gets work fails",
+            MEMORY,
+            Injection::MemoryOfWork,
+        ),
+    ]
+}
+
 /// Hardware and user-mode queues.
 fn of_queues() -> Vec<Situation> {
     vec![
@@ -401,6 +466,15 @@ fn of_queues() -> Vec<Situation> {
                 "user-sleep",
                 "the adapter sleeps while user-mode queues run",
                 MIXED,
+                Submission::User,
+            )
+        },
+        Situation {
+            happens: power_down_idle_engines,
+            ..of(
+                "user-idle",
+                "urgent user-mode queues; engines that are idle lose power",
+                URGENT,
                 Submission::User,
             )
         },

@@ -98,6 +98,10 @@ pub(crate) enum Wrong {
     ReportsInTimeOnly,
     /// A request for preemption is answered when it comes, once.
     AnswersAtOnce,
+    /// A packet that is submitted again runs from its start.
+    RunsFromTheStart,
+    /// A request that the device answers late is not answered.
+    AnswersInTimeOnly,
     /// A mistake with paging buffers that are in flight together.
     PagingTogether(WithPaging),
 }
@@ -202,6 +206,8 @@ struct Memory {
     in_flight: BTreeMap<EngineId, VecDeque<u32>>,
     /// Packets that were not reported as complete, with their times, in the order of submission.
     unreported: Vec<(EngineId, u32, CpuTime)>,
+    /// When the last request for preemption came.
+    requested: CpuTime,
     /// Reports that wait for packets of other engines.
     held: Vec<(EngineId, u32, CpuTime)>,
     /// The paging packets among them.
@@ -383,6 +389,9 @@ impl DriverLayer for FaultyDriver {
     ) -> Result<(), Status> {
         let (engine, submission_fence_id) = (args.engine, args.submission_fence_id);
         let mut args = args;
+        if self.does(Wrong::RunsFromTheStart) {
+            args.flags.remove(SubmitCommandFlags::RESUBMISSION);
+        }
         if self.is_second_paging(engine, submission_fence_id, args.flags) {
             if self.does(Wrong::PagingTogether(WithPaging::Refuses)) {
                 return Err(Status::INTERNAL_ERROR);
@@ -425,6 +434,7 @@ impl DriverLayer for FaultyDriver {
     }
 
     fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
+        self.memory.lock_device().requested = self.platform.now();
         let first = || !std::mem::replace(&mut self.memory.lock_device().has_erred, true);
         let Some(callbacks) = self.callbacks().filter(|_| self.does(Wrong::AnswersAtOnce)) else {
             return self.inner.preempt_command(level, args);
@@ -517,6 +527,9 @@ fn is_later(earlier: Option<&InterruptData>, later: &InterruptData) -> bool {
 /// How long an impatient driver waits for a packet.
 const PATIENCE_NS: u64 = 1_000_000;
 
+/// How long it waits for the answer to a request for preemption.
+const ANSWER_NS: u64 = 50_000;
+
 /// The callbacks of a faulty driver.
 struct FaultyCallbacks {
     inner: Arc<dyn Callbacks>,
@@ -547,6 +560,10 @@ impl CallbackLayer for FaultyCallbacks {
             if let InterruptData::DmaPreempted { engine, .. } = reports[0] {
                 memory.in_flight.remove(&engine);
                 memory.paging.retain(|(of, _)| *of != engine);
+                let is_late = self.platform.now().since(memory.requested) > ANSWER_NS;
+                if is_late && self.does(Wrong::AnswersInTimeOnly) {
+                    return;
+                }
             }
             let mut is_lost = false;
             if let InterruptData::DmaCompleted { engine, submission_fence_id: id } = reports[0] {

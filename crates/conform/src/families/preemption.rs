@@ -10,6 +10,8 @@ pub(super) const FINISHED: &str = "preemption-finished";
 pub(super) const ANSWERED: &str = "preemption-answered";
 pub(super) const ZERO: &str = "preemption-zero";
 pub(super) const STOPPED: &str = "preemption-stopped";
+pub(super) const GOES_ON: &str = "preemption-goes-on";
+pub(super) const SLOWLY: &str = "preemption-slowly";
 pub(super) const RETURNED: &str = "preemption-returned";
 
 const fn clause(
@@ -23,7 +25,23 @@ const fn clause(
     Clause::new(Family::Preemption, id, rule, source, situations, twin)
 }
 
-pub(super) static CLAUSES: [Clause; 7] = [
+pub(super) static CLAUSES: [Clause; 9] = [
+    Clause::new(
+        Family::Preemption,
+        GOES_ON,
+        "a preempted packet goes on where it was when it is submitted again",
+        "page DXGK_SUBMITCOMMANDFLAGS",
+        &["preemption-resumed"],
+        Twin::Callbacks(Wrong::RunsFromTheStart),
+    ),
+    Clause::new(
+        Family::Preemption,
+        SLOWLY,
+        "a preemption request is answered however long the device takes",
+        "PRE-019, PRE-023",
+        &["preemption-slow"],
+        Twin::Callbacks(Wrong::AnswersInTimeOnly),
+    ),
     Clause {
         // The device's completion is reported, too.
         also: &[RETURNED],

@@ -6,7 +6,7 @@
 
 use super::recent::Recent;
 use super::{packets, paging, power, preemption, recovery};
-use crate::journal::{Engines, Event, Interrupts, RunEnd};
+use crate::journal::{Engines, Event, Facts, Interrupts, RunEnd};
 use crate::tally::Tally;
 use std::collections::{BTreeMap, VecDeque};
 use tidegate::ddi::{ComponentState, DdiCall, EngineId, Entry, InterruptData, SubmitCommandFlags};
@@ -99,14 +99,20 @@ impl Packets {
 }
 
 /// Returns the clause that requests without an answer break.
-fn unanswered(requests: &[u32]) -> &'static str {
-    if requests.contains(&0) { preemption::ZERO } else { preemption::ANSWERED }
+fn unanswered(facts: Facts, requests: &[u32]) -> &'static str {
+    match facts.engines {
+        _ if requests.contains(&0) => preemption::ZERO,
+        Engines::Slow => preemption::SLOWLY,
+        Engines::Even | Engines::Uneven => preemption::ANSWERED,
+    }
 }
 
 /// The packets of all engines.
 #[derive(Default)]
 pub(super) struct Walk {
     engines: BTreeMap<EngineId, Packets>,
+    /// Whether a packet was submitted again.
+    resubmitted: bool,
     /// Between DxgkDdiResetFromTimeout and DxgkDdiRestartFromTimeout.
     is_reset: bool,
 }
@@ -153,10 +159,20 @@ impl crate::walk::Walk for Walk {
                 format!("packets {left:?} of {engine} have no end")
             });
             let open = &packets.requests;
-            tally.check_at_end(unanswered(open), open.is_empty(), || {
+            tally.check_at_end(unanswered(tally.facts, open), open.is_empty(), || {
                 format!("requests {open:?} of {engine} have no answer")
             });
         }
+        // Wrong results that a broken clause explains do not come from packets that went on.
+        let explained = tally.judged.values().any(|judged| judged.broken.is_some());
+        let is_even = tally.facts.engines == Engines::Even;
+        if is_even || !self.resubmitted || !tally.facts.has_results() || cut_off || explained {
+            return;
+        }
+        let problem = end.problems.first();
+        tally.check_at_end(preemption::GOES_ON, problem.is_none(), || {
+            problem.cloned().unwrap_or_default()
+        });
     }
 }
 
@@ -185,7 +201,9 @@ impl Walk {
     }
 
     fn submit(&mut self, engine: EngineId, id: u32, flags: SubmitCommandFlags) {
-        self.engines.entry(engine).or_default().submitted(id, flags);
+        let packets = self.engines.entry(engine).or_default();
+        self.resubmitted |= flags.contains(SubmitCommandFlags::RESUBMISSION);
+        packets.submitted(id, flags);
     }
 
     /// A packet was refused. Another reason than a paging packet in flight is judged by its status.
@@ -383,7 +401,7 @@ impl Walk {
             return;
         }
         let Some(Packets { requests: open, .. }) = self.engines.get(&engine) else { return };
-        tally.check(unanswered(open), open.is_empty(), || {
+        tally.check(unanswered(tally.facts, open), open.is_empty(), || {
             format!("requests {open:?} of {engine} have no answer when it is reset")
         });
     }
