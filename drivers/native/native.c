@@ -25,6 +25,8 @@
 #ifndef MOST_DOORBELLS
 #define MOST_DOORBELLS 64u
 #endif
+/* How long an engine is idle before it is offered for F1, in nanoseconds. */
+#define IDLE_AFTER_NS 20000u
 #define FENCE_STRIDE 64u
 #define FEATURE_VERSION 1
 #define NS_PER_UNIT 100ull /* of priorities */
@@ -306,10 +308,29 @@ static VOID NotifySuspended(PADAPTER adapter, const HW_CONTEXT *context) {
     Notify(adapter, &data);
 }
 
+/* Offers engines that were idle for a time to the kernel, which may have them enter F1. */
+static VOID OfferIdleEngines(PADAPTER packet) {
+    ULONG64 idle = Read(packet, REG_IDLE_ENGINES);
+    ULONG node;
+    for (node = 0; node < packet->Nodes && idle != NO_DEVICE; node++) {
+        if (idle >> node & 1) {
+            DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
+            RtlZeroMemory(&data, sizeof(data));
+            data.InterruptType = DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE;
+            data.EngineStateChange.NodeOrdinal = node;
+            data.EngineStateChange.NewState = DXGK_ENGINE_STATE_TRANSITION_TO_F1;
+            Notify(packet, &data);
+        }
+    }
+}
+
 static VOID ServeCause(PADAPTER packet, ULONG64 cause) {
     PNATIVE_ADAPTER adapter = (PNATIVE_ADAPTER)packet;
     if (cause & (CAUSE_FENCE_SIGNALED | CAUSE_FENCE_COLLAPSED)) {
         ReportSignals(adapter, (cause & CAUSE_FENCE_COLLAPSED) != 0);
+    }
+    if (cause & CAUSE_ENGINE_IDLE) {
+        OfferIdleEngines(packet);
     }
     if (cause & CAUSE_QUEUE_SUSPENDED) {
         ULONG64 number;
@@ -1369,6 +1390,18 @@ static NTSTATUS FindDoorbells(PNATIVE_ADAPTER adapter) {
     return STATUS_DEVICE_CONFIGURATION_ERROR;
 }
 
+/* Has the device tell which engines are idle. */
+static NTSTATUS WatchIdleEngines(PADAPTER packet) {
+    NTSTATUS status = STATUS_SUCCESS;
+    ULONG node;
+    for (node = 0; node < packet->Nodes && NT_SUCCESS(status); node++) {
+        COMMAND command;
+        Fill(&command, CMD_REPORT_IDLE, node, IDLE_AFTER_NS, 0);
+        status = Run(packet, &command);
+    }
+    return status;
+}
+
 static NTSTATUS StartNativeDevice(
     PVOID MiniportDeviceContext, PDXGK_START_INFO DxgkStartInfo, PDXGKRNL_INTERFACE DxgkInterface,
     PULONG NumberOfVideoPresentSources, PULONG NumberOfChildren) {
@@ -1385,6 +1418,9 @@ static NTSTATUS StartNativeDevice(
     status = FindDoorbells(adapter);
     if (NT_SUCCESS(status)) {
         status = NegotiateFeatures(adapter);
+    }
+    if (NT_SUCCESS(status)) {
+        status = WatchIdleEngines(&adapter->Packet);
     }
     if (!NT_SUCCESS(status)) {
         (void)StopDevice(MiniportDeviceContext);

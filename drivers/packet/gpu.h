@@ -25,6 +25,7 @@
 #define REG_NODE_TRAITS 128u /* + node */
 #define REG_DEVICE_TRAITS 192u
 #define REG_MONITORED_ENGINES 193u /* takes a bitmap of engines */
+#define REG_IDLE_ENGINES 194u      /* takes a bitmap of engines */
 #define REG_PREEMPTED_ENGINES 195u /* takes a bitmap of engines */
 #define REG_SUSPENDED_QUEUE 196u /* takes the next queue: its number plus 1, or 0 */
 #define REG_NODE_COUNT 197u
@@ -45,6 +46,7 @@
 #define CAUSE_FENCE_COLLAPSED 2u
 #define CAUSE_FAULT 8u
 #define CAUSE_MONITORED_SIGNALED 16u
+#define CAUSE_ENGINE_IDLE 32u
 #define CAUSE_DMA_PREEMPTED 64u
 #define CAUSE_VSYNC 128u
 #define DISPLAY_SCAN_OUT 1ull
@@ -83,6 +85,7 @@
 #define CMD_RELEASE_ENGINES 18u
 #define CMD_POWER_ENGINE 30u /* engine, on, only if idle */
 #define CMD_POWER_DEVICE 31u /* on, only if idle */
+#define CMD_REPORT_IDLE 32u  /* engine, nanoseconds */
 #define CMD_SET_BANDS 33u    /* four quanta, percent of the normal band */
 #define CMD_PREEMPT_NODE 40u /* engine, preemption fence id */
 #define CMD_RESET_ENGINE 41u /* engine; results: last packet, queue that was cut off plus 1 */

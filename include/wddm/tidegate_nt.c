@@ -43,6 +43,8 @@ typedef struct _TIDEGATE_HOST {
     VOID (*PoolAllocated)(PVOID, PVOID at, UINT64 bytes, ULONG tag);
     /* Whether the driver owns the memory, with this tag unless it is 0. */
     BOOLEAN (*PoolFreed)(PVOID, PVOID at, ULONG tag);
+    /* Whether a test has this allocation of pool memory fail. */
+    BOOLEAN (*AllocationFails)(PVOID);
     PVOID (*AllocateContiguous)(PVOID, UINT64 bytes, ULONG words);
     BOOLEAN (*FreeContiguous)(PVOID, PVOID at);
     UINT64 (*PhysicalAddress)(PVOID, PVOID at);
@@ -306,6 +308,9 @@ static PVOID allocate(SIZE_T bytes, ULONG tag, BOOLEAN zero) {
     }
     if (tag == 0) {
         report("code-pool", "a pool allocation without a tag");
+    }
+    if (host->AllocationFails(host->Host)) {
+        return NULL;
     }
     head = (POOL_HEAD *)malloc(bytes + 2 * GUARD_BYTES);
     if (head == NULL) {

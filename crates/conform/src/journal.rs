@@ -91,12 +91,18 @@ pub(crate) struct Facts {
     pub(crate) accident: Accident,
     /// How interrupts come.
     pub(crate) interrupts: Interrupts,
+    /// How fast the engines are.
+    pub(crate) engines: Engines,
 }
 
 impl Facts {
     /// A run of a program that is not known: work may hang and fault.
-    pub(crate) const UNKNOWN: Facts =
-        Facts { is_ours: false, accident: Accident::Unknown, interrupts: Interrupts::InTime };
+    pub(crate) const UNKNOWN: Facts = Facts {
+        is_ours: false,
+        accident: Accident::Unknown,
+        interrupts: Interrupts::InTime,
+        engines: Engines::Even,
+    };
 
     /// Returns whether work of the program hangs.
     pub(crate) fn hangs(self) -> bool {
@@ -148,6 +154,17 @@ pub(crate) enum Interrupts {
     Twice,
     /// Each comes late, so it is for several packets.
     Late,
+}
+
+/// How fast the engines of a run are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Engines {
+    /// As the machine has them.
+    Even,
+    /// One has long packets while others have short ones.
+    Uneven,
+    /// All are slow.
+    Slow,
 }
 
 /// What is known about a run when it has ended.

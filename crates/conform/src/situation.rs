@@ -1,11 +1,12 @@
 //! The situations: programs that every driver runs, and what happens meanwhile.
 
-use crate::journal::{Accident, Facts, Interrupts};
+use crate::journal::{Accident, Engines, Facts, Interrupts};
 use std::borrow::Cow;
 use std::sync::Arc;
 use tidegate::d3d12::Validation;
 use tidegate::ddi::{AdapterCaps, DevicePowerState, EntryGroup, Injection, Overrides};
-use tidegate::dxgkrnl::PagingBuffers;
+use tidegate::dxgkrnl::{PagingBuffers, PowerManagement};
+use tidegate::platform::Step;
 use tidegate::runner::HangAt;
 use tidegate::variants::Variant;
 use tidegate::workload::expect::Clock;
@@ -32,6 +33,8 @@ pub struct Situation {
     pub(crate) accident: Accident,
     /// How interrupts come.
     pub(crate) interrupts: Interrupts,
+    /// How fast the engines are.
+    pub(crate) engines: Engines,
     /// A call of the driver's code that fails.
     pub(crate) injection: Option<Injection>,
 }
@@ -81,6 +84,31 @@ fn hang_of_frames(request: &mut RunRequest) {
 
 fn sleep_twice(request: &mut RunRequest) {
     request.sleeps_at_ns = vec![200_000, 600_000];
+}
+
+/// Paging buffers with room for two operations of the reference driver.
+fn small_buffers(count: u32, operation_bytes: u64) -> PagingBuffers {
+    PagingBuffers { bytes: 80, count, operation_bytes, ..PagingBuffers::standard() }
+}
+
+/// How many times longer steps of a slow device take.
+const SLOWER: u64 = 200;
+
+/// Engines fetch, decode and complete slowly, and interrupts come long after that.
+fn slow_device(request: &mut RunRequest) {
+    let steps = [Step::RingFetch, Step::PacketDecode, Step::DmaCompletion, Step::InterruptDelivery];
+    request.costs.steps = steps.into_iter().fold(request.costs.steps.clone(), |costs, step| {
+        let ns = costs.ns(step) * SLOWER;
+        costs.with(step, ns)
+    });
+}
+
+/// Engines that the driver offers lose power.
+fn power_down_idle_engines(request: &mut RunRequest) {
+    request.machine = |config| {
+        config.kernel.power = PowerManagement::Managed;
+        config.driver.idle.engine_after_ns = 20_000;
+    };
 }
 
 /// The driver has no reset of single engines: the adapter is reset.
@@ -138,6 +166,8 @@ const MIXED: (&str, &str) = ("mixed.toml", include_str!("../situations/mixed.tom
 const URGENT: (&str, &str) = ("urgent.toml", include_str!("../situations/urgent.toml"));
 const MEMORY: (&str, &str) = ("memory.toml", include_str!("../situations/memory.toml"));
 const FAULT: (&str, &str) = ("fault.toml", include_str!("../situations/fault.toml"));
+const UNEVEN: (&str, &str) = ("uneven.toml", include_str!("../situations/uneven.toml"));
+const RESUMED: (&str, &str) = ("resumed.toml", include_str!("../situations/resumed.toml"));
 const FLIPS: (&str, &str) = ("flips.toml", include_str!("../situations/flips.toml"));
 
 const NO_HW_QUEUES: &str = "the driver declares no hardware queues on each node";
@@ -165,13 +195,14 @@ fn of(
         kernel: None,
         accident: Accident::None,
         interrupts: Interrupts::InTime,
+        engines: Engines::Even,
         injection: None,
     }
 }
 
 /// Returns all situations.
 pub fn situations() -> Vec<Situation> {
-    [of_packets(), of_preemption(), of_power_and_memory(), of_queues()]
+    [of_packets(), of_preemption(), of_power_and_memory(), of_failing_memory(), of_queues()]
         .into_iter()
         .flatten()
         .collect()
@@ -204,6 +235,20 @@ fn of_packets() -> Vec<Situation> {
             ..of("packets-late", "the same; interrupts come late", MIXED, Submission::Packet)
         },
         Situation {
+            engines: Engines::Uneven,
+            ..of(
+                "packets-uneven",
+                "short packets run while another engine has a long one",
+                UNEVEN,
+                Submission::Packet,
+            )
+        },
+        Situation {
+            happens: slow_device,
+            engines: Engines::Slow,
+            ..of("packets-slow", "packets on a slow device", MIXED, Submission::Packet)
+        },
+        Situation {
             happens: |request| request.beside = Some(Arc::clone(&request.workload)),
             ..of("packets-beside", "the same in two processes", MIXED, Submission::Packet)
         },
@@ -226,6 +271,20 @@ fn of_preemption() -> Vec<Situation> {
                 request.machine = |config| config.kernel.fence_ids_ahead = u32::MAX - 5;
             },
             ..of("preemption-wrap", "the same; ids of packets wrap", URGENT, Submission::Packet)
+        },
+        Situation {
+            happens: slow_device,
+            engines: Engines::Slow,
+            ..of("preemption-slow", "the same on a slow device", URGENT, Submission::Packet)
+        },
+        Situation {
+            engines: Engines::Uneven,
+            ..of(
+                "preemption-resumed",
+                "urgent packets preempt frames that have added already",
+                RESUMED,
+                Submission::Packet,
+            )
         },
         Situation {
             injection: Some(Injection::Synchronize),
@@ -285,6 +344,16 @@ fn of_power_and_memory() -> Vec<Situation> {
                 Submission::Packet,
             )
         },
+        Situation {
+            happens: power_down_idle_engines,
+            engines: Engines::Uneven,
+            ..of(
+                "packets-idle",
+                "short packets; engines that are idle lose power",
+                UNEVEN,
+                Submission::Packet,
+            )
+        },
         of(
             "memory",
             "buffers are moved, because local memory is small",
@@ -304,18 +373,22 @@ fn of_power_and_memory() -> Vec<Situation> {
         },
         Situation {
             happens: |request| {
-                request.machine = |config| {
-                    config.kernel.paging_buffers = PagingBuffers {
-                        bytes: 80,
-                        count: 2,
-                        operation_bytes: 0x4000,
-                        ..PagingBuffers::standard()
-                    };
-                };
+                request.machine = |config| config.kernel.paging_buffers = small_buffers(1, 0x4000);
             },
             ..of(
                 "memory-parts",
-                "the same, by several operations in two small paging buffers",
+                "the same, by several operations in a small paging buffer",
+                MEMORY,
+                Submission::Packet,
+            )
+        },
+        Situation {
+            happens: |request| {
+                request.machine = |config| config.kernel.paging_buffers = small_buffers(4, 0x2000);
+            },
+            ..of(
+                "memory-together",
+                "the same, with several paging buffers in flight together",
                 MEMORY,
                 Submission::Packet,
             )
@@ -332,6 +405,43 @@ fn of_power_and_memory() -> Vec<Situation> {
             )
         },
         of("flips", "pictures on a display beside urgent packets", FLIPS, Submission::Packet),
+    ]
+}
+
+/// Memory that the driver's code asks for and does not get.
+fn of_failing_memory() -> Vec<Situation> {
+    let of_injection = |name, about, program, injection| Situation {
+        injection: Some(injection),
+        ..of(name, about, program, Submission::Packet)
+    };
+    let objects = Injection::MemoryOfObjects;
+    vec![
+        of_injection(
+            "no-memory-start",
+            "each allocation of memory fails in turn when the device starts",
+            URGENT,
+            Injection::MemoryOfStart,
+        ),
+        of_injection(
+            "no-memory-objects",
+            "each allocation of memory fails in turn when objects are created",
+            FLIPS,
+            objects,
+        ),
+        Situation {
+            injection: Some(objects),
+            ..of("no-memory-queues", "the same with hardware queues", MIXED, Submission::Hardware)
+        },
+        Situation {
+            injection: Some(objects),
+            ..of("no-memory-doorbells", "the same with user-mode queues", MIXED, Submission::User)
+        },
+        of_injection(
+            "no-memory-work",
+            "the first allocation of memory of each entry that gets work fails",
+            MEMORY,
+            Injection::MemoryOfWork,
+        ),
     ]
 }
 
@@ -356,6 +466,15 @@ fn of_queues() -> Vec<Situation> {
                 "user-sleep",
                 "the adapter sleeps while user-mode queues run",
                 MIXED,
+                Submission::User,
+            )
+        },
+        Situation {
+            happens: power_down_idle_engines,
+            ..of(
+                "user-idle",
+                "urgent user-mode queues; engines that are idle lose power",
+                URGENT,
                 Submission::User,
             )
         },
@@ -390,7 +509,8 @@ impl Situation {
 
     /// Returns what is known about a run before it begins.
     pub(crate) fn facts(&self) -> Facts {
-        Facts { is_ours: self.is_ours(), accident: self.accident, interrupts: self.interrupts }
+        let &Situation { accident, interrupts, engines, .. } = self;
+        Facts { is_ours: self.is_ours(), accident, interrupts, engines }
     }
 
     /// Returns the virtual time after which a run is ended.

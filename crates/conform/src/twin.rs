@@ -1,18 +1,19 @@
 //! Mistakes for the clauses: layers in front of a driver.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::ddi::doorbell::CreateDoorbell;
 use tidegate::ddi::fence::{CreateNativeFence, OpenNativeFence};
+use tidegate::ddi::preemption::PreemptCommand;
 use tidegate::ddi::queue::{CreateContext, CreateDevice, CreateHwQueue, SubmitCommandVirtual};
 use tidegate::ddi::timeout::HwContextLoss;
 use tidegate::ddi::{
     AdapterCaps, CallbackLayer, Callbacks, ComponentState, DdiCall, Dirql, DisconnectReason,
     Dispatch, Driver, DriverHandle, DriverLayer, EngineId, Entry, InterruptData, Irql,
-    NativeFenceCaps, OsHandle, Overrides, Passive, StartInfo, Status,
+    NativeFenceCaps, OsHandle, Overrides, Passive, StartInfo, Status, SubmitCommandFlags,
 };
-use tidegate::platform::{Mutex, PhysicalAddress, Word};
+use tidegate::platform::{CpuTime, Mutex, PhysicalAddress, Word};
 
 /// How a twin breaks its clause.
 #[derive(Clone, Copy)]
@@ -89,6 +90,33 @@ pub(crate) enum Wrong {
     DisconnectsOfOther,
     /// DxgkCbDisconnectDoorbell is called for a doorbell that was destroyed.
     DisconnectsDestroyed,
+    /// A packet is reported when all earlier ones of other engines are complete.
+    OrdersEngines,
+    /// A packet that runs for milliseconds is reported as complete, once.
+    LosesPatience,
+    /// A packet that completes milliseconds after its submission is not reported, once.
+    ReportsInTimeOnly,
+    /// A request for preemption is answered when it comes, once.
+    AnswersAtOnce,
+    /// A packet that is submitted again runs from its start.
+    RunsFromTheStart,
+    /// A request that the device answers late is not answered.
+    AnswersInTimeOnly,
+    /// A mistake with paging buffers that are in flight together.
+    PagingTogether(WithPaging),
+}
+
+/// Mistakes with the second of two paging buffers that are in flight together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WithPaging {
+    /// It is refused.
+    Refuses,
+    /// Its commands do not run.
+    Skips,
+    /// It is not reported.
+    Loses,
+    /// The first is reported again after it.
+    Disorders,
 }
 
 impl Twin {
@@ -176,6 +204,16 @@ struct Memory {
     submitted: BTreeMap<EngineId, u32>,
     /// The packets of each engine that were not reported as complete, in order.
     in_flight: BTreeMap<EngineId, VecDeque<u32>>,
+    /// Packets that were not reported as complete, with their times, in the order of submission.
+    unreported: Vec<(EngineId, u32, CpuTime)>,
+    /// When the last request for preemption came.
+    requested: CpuTime,
+    /// Reports that wait for packets of other engines.
+    held: Vec<(EngineId, u32, CpuTime)>,
+    /// The paging packets among them.
+    paging: BTreeSet<(EngineId, u32)>,
+    /// Paging packets that were submitted while another one was in flight.
+    seconds: BTreeSet<(EngineId, u32)>,
     /// Whether a mistake that is made once was made.
     has_erred: bool,
     /// The last packet of each engine that was reported as complete.
@@ -188,9 +226,28 @@ struct Memory {
     queue_of: BTreeMap<DriverHandle, OsHandle>,
 }
 
+impl Memory {
+    /// Takes the held reports before which no packet of another engine was submitted that is not
+    /// reported.
+    fn take_ordered(&mut self) -> Vec<InterruptData> {
+        let unreported = &self.unreported;
+        let waits = |(engine, _, submitted): &(EngineId, u32, CpuTime)| {
+            unreported.iter().any(|(of, _, earlier)| of != engine && earlier < submitted)
+        };
+        let (held, ended): (Vec<_>, Vec<_>) = self.held.drain(..).partition(waits);
+        self.held = held;
+        let report = |(engine, submission_fence_id, _)| InterruptData::DmaCompleted {
+            engine,
+            submission_fence_id,
+        };
+        ended.into_iter().map(report).collect()
+    }
+}
+
 /// A driver that calls back and returns otherwise than the driver behind it.
 struct FaultyDriver {
     inner: Arc<dyn Driver>,
+    platform: Platform,
     change: Change,
     memory: Arc<Mutex<Memory>>,
 }
@@ -198,11 +255,25 @@ struct FaultyDriver {
 impl FaultyDriver {
     fn before(platform: &Platform, inner: Arc<dyn Driver>, change: Change) -> Arc<dyn Driver> {
         let memory = Arc::new(platform.mutex("memory of a planted mistake", Memory::default()));
-        Arc::new(FaultyDriver { inner, change, memory })
+        Arc::new(FaultyDriver { inner, platform: platform.clone(), change, memory })
     }
 
     fn does(&self, wrong: Wrong) -> bool {
         matches!(self.change, Change::Callbacks(of) if of == wrong)
+    }
+
+    /// Notes a packet. Returns whether it is a paging packet beside another one.
+    fn is_second_paging(&self, engine: EngineId, id: u32, flags: SubmitCommandFlags) -> bool {
+        if !flags.contains(SubmitCommandFlags::PAGING) {
+            return false;
+        }
+        let mut memory = self.memory.lock_device();
+        let is_second = memory.paging.iter().any(|(of, _)| *of == engine);
+        memory.paging.insert((engine, id));
+        if is_second {
+            memory.seconds.insert((engine, id));
+        }
+        is_second
     }
 
     fn callbacks(&self) -> Option<Arc<dyn Callbacks>> {
@@ -233,6 +304,7 @@ impl DriverLayer for FaultyDriver {
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
         let callbacks: Arc<dyn Callbacks> = Arc::new(FaultyCallbacks {
             inner: Arc::clone(&start.callbacks),
+            platform: self.platform.clone(),
             change: self.change,
             memory: Arc::clone(&self.memory),
         });
@@ -316,16 +388,41 @@ impl DriverLayer for FaultyDriver {
         args: SubmitCommandVirtual,
     ) -> Result<(), Status> {
         let (engine, submission_fence_id) = (args.engine, args.submission_fence_id);
+        let mut args = args;
+        if self.does(Wrong::RunsFromTheStart) {
+            args.flags.remove(SubmitCommandFlags::RESUBMISSION);
+        }
+        if self.is_second_paging(engine, submission_fence_id, args.flags) {
+            if self.does(Wrong::PagingTogether(WithPaging::Refuses)) {
+                return Err(Status::INTERNAL_ERROR);
+            }
+            if self.does(Wrong::PagingTogether(WithPaging::Skips)) {
+                args.flags |= SubmitCommandFlags::CONTEXT_SWITCH;
+            }
+        }
         self.inner.submit_command_virtual(level, args)?;
-        let is_early = {
+        let now = self.platform.now();
+        let (is_early, overdue) = {
             let mut memory = self.memory.lock_device();
+            let old = |of: &&(EngineId, u32, CpuTime)| now.since(of.2) > PATIENCE_NS;
+            let overdue = memory.unreported.iter().find(old).copied();
+            let errs = self.does(Wrong::LosesPatience) && !memory.has_erred;
+            let overdue = overdue.filter(|_| errs);
+            memory.has_erred |= overdue.is_some();
+            memory.unreported.push((engine, submission_fence_id, now));
             let is_idle = memory.submitted.get(&engine) == memory.completed.get(&engine);
             memory.submitted.insert(engine, submission_fence_id);
             memory.in_flight.entry(engine).or_default().push_back(submission_fence_id);
             let is_early = is_idle && memory.submissions == 0;
             memory.submissions += u64::from(is_idle);
-            is_early
+            (is_early, overdue)
         };
+        if let (Some((engine, submission_fence_id, _)), Some(callbacks)) =
+            (overdue, self.callbacks())
+        {
+            let report = InterruptData::DmaCompleted { engine, submission_fence_id };
+            callbacks.notify_interrupt(&level.raise_to_dirql(&()), report);
+        }
         if is_early
             && self.does(Wrong::CompletesEarly)
             && let Some(callbacks) = self.callbacks()
@@ -333,6 +430,26 @@ impl DriverLayer for FaultyDriver {
             let report = InterruptData::DmaCompleted { engine, submission_fence_id };
             callbacks.notify_interrupt(&level.raise_to_dirql(&()), report);
         }
+        Ok(())
+    }
+
+    fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
+        self.memory.lock_device().requested = self.platform.now();
+        let first = || !std::mem::replace(&mut self.memory.lock_device().has_erred, true);
+        let Some(callbacks) = self.callbacks().filter(|_| self.does(Wrong::AnswersAtOnce)) else {
+            return self.inner.preempt_command(level, args);
+        };
+        if !first() {
+            return self.inner.preempt_command(level, args);
+        }
+        let PreemptCommand { engine, preemption_fence_id, .. } = args;
+        let completed = self.memory.lock_device().completed.get(&engine).copied();
+        let last_completed_fence_id = completed.unwrap_or_default();
+        let report =
+            InterruptData::DmaPreempted { engine, preemption_fence_id, last_completed_fence_id };
+        let level = level.raise_to_dirql(&());
+        callbacks.notify_interrupt(&level, report);
+        callbacks.queue_dpc(&level);
         Ok(())
     }
 
@@ -407,9 +524,16 @@ fn is_later(earlier: Option<&InterruptData>, later: &InterruptData) -> bool {
     )
 }
 
+/// How long an impatient driver waits for a packet.
+const PATIENCE_NS: u64 = 1_000_000;
+
+/// How long it waits for the answer to a request for preemption.
+const ANSWER_NS: u64 = 50_000;
+
 /// The callbacks of a faulty driver.
 struct FaultyCallbacks {
     inner: Arc<dyn Callbacks>,
+    platform: Platform,
     change: Change,
     memory: Arc<Mutex<Memory>>,
 }
@@ -435,14 +559,41 @@ impl CallbackLayer for FaultyCallbacks {
             }
             if let InterruptData::DmaPreempted { engine, .. } = reports[0] {
                 memory.in_flight.remove(&engine);
+                memory.paging.retain(|(of, _)| *of != engine);
+                let is_late = self.platform.now().since(memory.requested) > ANSWER_NS;
+                if is_late && self.does(Wrong::AnswersInTimeOnly) {
+                    return;
+                }
             }
             let mut is_lost = false;
             if let InterruptData::DmaCompleted { engine, submission_fence_id: id } = reports[0] {
                 let in_flight = memory.in_flight.entry(engine).or_default();
                 let place = in_flight.iter().position(|of| *of == id).map_or(0, |place| place + 1);
                 let ended: Vec<u32> = in_flight.drain(..place).collect();
+                let has_later = !in_flight.is_empty();
                 let last = memory.completed.insert(engine, id).unwrap_or(id);
+                memory.paging.retain(|(of, paging)| *of != engine || !ended.contains(paging));
+                let now = self.platform.now();
+                let mut unreported = memory.unreported.iter();
+                let of_packet = unreported.find(|(of, packet, _)| (*of, *packet) == (engine, id));
+                let submitted = of_packet.map_or(now, |(_, _, submitted)| *submitted);
+                let is_late = now.since(submitted) > PATIENCE_NS;
+                memory
+                    .unreported
+                    .retain(|(of, packet, _)| *of != engine || !ended.contains(packet));
+                if self.does(Wrong::OrdersEngines) {
+                    memory.held.push((engine, id, submitted));
+                }
+                let is_second = memory.seconds.contains(&(engine, id));
+                if is_second && self.does(Wrong::PagingTogether(WithPaging::Disorders)) {
+                    reports.extend(earlier.clone());
+                }
                 let errs = match self.change {
+                    Change::Callbacks(Wrong::ReportsInTimeOnly) => is_late && has_later,
+                    // Another report follows, so the kernel does not wait for this one.
+                    Change::Callbacks(Wrong::PagingTogether(WithPaging::Loses)) => {
+                        is_second && has_later
+                    }
                     Change::Callbacks(Wrong::OneAtATime) => ended.len() > 1,
                     Change::Callbacks(Wrong::ComparesIds) => {
                         memory.completed.insert(engine, last.max(id));
@@ -475,6 +626,11 @@ impl CallbackLayer for FaultyCallbacks {
             }
             if is_lost {
                 reports.remove(0);
+            }
+            if self.does(Wrong::OrdersEngines)
+                && matches!(reports[..], [InterruptData::DmaCompleted { .. }])
+            {
+                reports = memory.take_ordered();
             }
             memory.reports += 1;
             memory.reports - 1

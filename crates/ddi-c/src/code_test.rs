@@ -1,6 +1,7 @@
 //! What a test does to a driver's code: stops at its steps, and failures of its calls.
 
 use crate::steps::Steps;
+use std::collections::BTreeSet;
 use tidegate_ddi::Injection;
 
 /// What a test does to a driver's code.
@@ -34,5 +35,40 @@ impl Injected {
     /// Returns whether this call fails.
     pub(crate) fn fails(&mut self, what: Injection) -> bool {
         self.is_on && self.what.take_if(|next| *next == what).is_some()
+    }
+}
+
+/// The entries that are tried with failing allocations.
+#[derive(Default)]
+pub(crate) struct Trial {
+    tried: BTreeSet<&'static str>,
+    /// Allocations that succeed before the one that fails.
+    until: Option<u32>,
+}
+
+impl Trial {
+    pub(crate) fn has_tried(&self, entry: &str) -> bool {
+        self.tried.contains(entry)
+    }
+
+    pub(crate) fn note_tried(&mut self, entry: &'static str) {
+        self.tried.insert(entry);
+    }
+
+    /// Has this allocation fail.
+    pub(crate) fn begin(&mut self, number: u32) {
+        self.until = Some(number);
+    }
+
+    /// Ends it. Returns whether the call came to it.
+    pub(crate) fn end(&mut self) -> bool {
+        self.until.take().is_none()
+    }
+
+    /// Returns whether this allocation fails.
+    pub(crate) fn fails(&mut self) -> bool {
+        let fails = self.until == Some(0);
+        self.until = self.until.and_then(|until| until.checked_sub(1));
+        fails
     }
 }

@@ -240,7 +240,7 @@ impl CDriver {
     pub(crate) fn call(
         &self,
         entry: &'static str,
-        call: impl FnOnce(&Entries) -> Option<i32>,
+        call: impl FnMut(&Entries) -> Option<i32>,
     ) -> Result<(), Status> {
         self.call_at(entry, Level::Passive, call)
     }
@@ -253,7 +253,7 @@ impl CDriver {
         &self,
         entry: &'static str,
         level: Level,
-        call: impl FnOnce(&Entries) -> Option<i32>,
+        call: impl FnMut(&Entries) -> Option<i32>,
     ) -> Result<(), Status> {
         self.call_for_status(entry, level, call).map(|_| ())
     }
@@ -263,17 +263,19 @@ impl CDriver {
         &self,
         entry: &'static str,
         level: Level,
-        call: impl FnOnce(&Entries) -> Option<i32>,
+        mut call: impl FnMut(&Entries) -> Option<i32>,
     ) -> Result<Status, Status> {
-        let status = self.host().at_level(entry, level, || call(&self.entries));
-        match status.map_or(Status::NOT_SUPPORTED, Status) {
-            status if status.0 < 0 => Err(status),
-            status => Ok(status),
-        }
+        self.call_without_memory(entry, || {
+            let status = self.host().at_level(entry, level, || call(&self.entries));
+            match status.map_or(Status::NOT_SUPPORTED, Status) {
+                status if status.0 < 0 => Err(status),
+                status => Ok(status),
+            }
+        })
     }
 
     /// As [`CDriver::call`], for an entry that must not fail. A failure is recorded.
-    pub(crate) fn must(&self, entry: &'static str, call: impl FnOnce(&Entries) -> Option<i32>) {
+    pub(crate) fn must(&self, entry: &'static str, call: impl FnMut(&Entries) -> Option<i32>) {
         self.must_at(entry, Level::Passive, call);
     }
 
@@ -282,7 +284,7 @@ impl CDriver {
         &self,
         entry: &'static str,
         level: Level,
-        call: impl FnOnce(&Entries) -> Option<i32>,
+        call: impl FnMut(&Entries) -> Option<i32>,
     ) {
         if let Err(status) = self.call_at(entry, level, call) {
             self.host().violation(Rule::MustNotFail, format!("{entry} must not fail: {status}"));

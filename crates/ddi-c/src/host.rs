@@ -6,7 +6,7 @@
 
 use crate::address::{address_of, address_of_first, address_of_shared};
 use crate::callers::Callers;
-use crate::code_test::{CodeTest, Injected};
+use crate::code_test::{CodeTest, Injected, Trial};
 use crate::dpc_queue::{Agents, Routines};
 use crate::hardware::Hardware;
 use crate::registry::{Handles, Registry, SOFTWARE_KEY};
@@ -75,6 +75,9 @@ pub(crate) struct Host {
     /// The steps of an exploration.
     steps: Option<Steps>,
     injected: Mutex<Injected>,
+    pub(crate) injection: Option<Injection>,
+    /// Failures of memory.
+    pub(crate) trial: Mutex<Trial>,
 }
 
 /// What a driver gets from the kernel at start.
@@ -175,6 +178,8 @@ impl Host {
             violations: of_model.unwrap_or_else(|| Arc::new(BrokenRules::new(platform))),
             steps,
             injected: platform.mutex("driver's injected failure", injected),
+            injection,
+            trial: platform.mutex("driver's failing memory", Trial::default()),
         }
     }
 
@@ -396,6 +401,17 @@ impl Host {
         removed.is_some()
     }
 
+    /// Returns whether an allocation fails, because a failure is injected.
+    pub(crate) fn allocation_fails(&self) -> bool {
+        self.injection.is_some() && self.trial.lock_device().fails()
+    }
+
+    /// Returns how many blocks of memory and mappings the driver has.
+    pub(crate) fn memory_held(&self) -> usize {
+        let mappings: u32 = self.mappings.lock().values().sum();
+        self.pool.lock().len() + self.contiguous.lock().len() + mappings as usize
+    }
+
     /// Records the memory that a driver has not freed, by tag, when it is unloaded.
     pub(crate) fn check_leaks(&self) {
         let pool = std::mem::take(&mut *self.pool.lock());
@@ -440,6 +456,9 @@ impl Host {
             return 0;
         };
         let Ok(size) = usize::try_from(bytes) else { return 0 };
+        if self.allocation_fails() {
+            return 0;
+        }
         if size == 0 {
             self.violation(Rule::Contiguous, "an allocation of 0 bytes of contiguous memory");
             return 0;

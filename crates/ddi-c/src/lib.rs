@@ -41,6 +41,7 @@ mod host;
 mod hw_queues;
 mod kernel_calls;
 mod memory;
+mod memory_failures;
 mod model;
 mod objects;
 mod packets;

@@ -22,6 +22,16 @@ pub(crate) const DOORBELLS: Bar =
 const BYTES: usize = 4096;
 /// Memory accesses and bus mastering are on.
 const COMMAND: u16 = 6;
+/// Status: the function has a list of capabilities.
+const HAS_CAPABILITIES: u16 = 1 << 4;
+/// The place of the capability of message-signalled interrupts, and its id.
+const MSI_AT: u8 = 0x50;
+const MSI: u8 = 5;
+/// Message control: messages are on, and have an address of 64 bits.
+const MSI_ENABLED: u16 = 1;
+const MSI_IS_64_BIT: u16 = 1 << 7;
+/// The address of messages: the local interrupt controllers of the CPUs.
+const MSI_ADDRESS: u64 = 0xFEE0_0000;
 /// A base address register of 64 bits.
 const IS_64_BIT: u64 = 4;
 /// The most base address registers of 64 bits that a device of a library has.
@@ -94,7 +104,8 @@ impl PciFunction {
         self.bars.iter().map(of).collect::<Vec<_>>().join(" and ")
     }
 
-    /// Returns the configuration space: the header, then zeros.
+    /// Returns the configuration space: the header, a capability if the function has messages, and
+    /// zeros.
     pub(crate) fn configuration(&self) -> Vec<u8> {
         let mut space = vec![0; BYTES];
         let mut put = |at: usize, bytes: &[u8]| space[at..at + bytes.len()].copy_from_slice(bytes);
@@ -108,6 +119,37 @@ impl PciFunction {
         }
         // Interrupt pin A.
         put(0x3D, &[u8::from(self.messages == 0)]);
+        if self.messages > 0 {
+            put(0x06, &HAS_CAPABILITIES.to_le_bytes());
+            put(0x34, &[MSI_AT]);
+            let at = usize::from(MSI_AT);
+            put(at, &[MSI, 0]);
+            // The exponents of the messages that the function has, and of those that are on.
+            let exponent = self.messages.trailing_zeros() as u16;
+            let control = MSI_ENABLED | MSI_IS_64_BIT | exponent << 1 | exponent << 4;
+            put(at + 2, &control.to_le_bytes());
+            put(at + 4, &MSI_ADDRESS.to_le_bytes());
+        }
         space
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space_of(messages: u32) -> Vec<u8> {
+        PciFunction::of_sizes(SOFTWARE_GPU, &[0x1000], messages).configuration()
+    }
+
+    #[test]
+    fn a_function_with_messages_has_their_capability() {
+        let line = space_of(0);
+        assert_eq!((line[0x06], line[0x34], line[0x3D]), (0, 0, 1));
+        for (messages, control) in [(1, 0x81), (2, 0x93), (32, 0xDB)] {
+            let space = space_of(messages);
+            assert_eq!((space[0x06], space[0x34], space[0x3D]), (0x10, 0x50, 0));
+            assert_eq!(space[0x50..0x58], [5, 0, control, 0, 0, 0, 0xE0, 0xFE]);
+        }
     }
 }

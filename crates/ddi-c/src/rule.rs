@@ -97,6 +97,16 @@ rules! {
     Priority "code-priority" "a thread's priority is 1 to 31", "page KeSetPriorityThread";
     Assertion "code-assertion" "assertions hold, and KeBugCheckEx is not called",
         "page NT_ASSERT";
+    MemoryStatus "code-memory-status"
+        "an entry that fails for memory returns STATUS_NO_MEMORY or STATUS_INSUFFICIENT_RESOURCES",
+        "page of each entry";
+    MemoryLeft "code-memory-left" "an entry that fails for memory frees what it has allocated",
+        "page of each entry";
+    MemoryAgain "code-memory-again"
+        "an entry that has failed for memory succeeds when it is called again",
+        "page of each entry";
+    MemoryOfWork "code-memory-work" "an entry that gets work does not fail for memory",
+        "page of each entry";
     Dma "code-dma" "a device model finds memory at the bus addresses that the driver gives it",
         "page MmGetPhysicalAddress";
     Line "code-line" "the interrupt routine has a device model lower its interrupt line",

@@ -17,6 +17,7 @@ static NTSTATUS Planted(
 
 static LONG interrupts;
 static LONG dpcs;
+static BOOLEAN refuses;
 
 static DXGKCB_QUEUE_DPC queue_dpc;
 
@@ -28,6 +29,7 @@ static NTSTATUS PlantedCreateDevice(HANDLE hAdapter, DXGKARG_CREATEDEVICE *pCrea
     PUCHAR block = (PUCHAR)ExAllocatePoolWithTag(NonPagedPoolNx, 24, TAG);
     KSPIN_LOCK lock;
     KIRQL level = KeGetCurrentIrql();
+    NTSTATUS status;
     KeInitializeSpinLock(&lock);
     switch (MISTAKE) {
     case 1: /* a leak */
@@ -78,6 +80,25 @@ static NTSTATUS PlantedCreateDevice(HANDLE hAdapter, DXGKARG_CREATEDEVICE *pCrea
             ((PADAPTER)hAdapter)->Kernel.DxgkCbQueueDpc = ForgetsDpc;
         }
         break;
+    case 36: /* another status for want of memory */
+        if (block == NULL) {
+            return STATUS_UNSUCCESSFUL;
+        }
+        break;
+    case 37: /* a block that stays after a failure */
+        if (block == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        status = CreateDevice(hAdapter, pCreateDevice);
+        if (NT_SUCCESS(status)) {
+            ExFreePoolWithTag(block, TAG);
+        }
+        return status;
+    case 38: /* no device after one failure */
+        if (block == NULL) {
+            refuses = TRUE;
+        }
+        break;
     case 21: { /* allowed: a DPC without an interrupt */
         const DXGKRNL_INTERFACE *kernel = &((PADAPTER)hAdapter)->Kernel;
         NT_ASSERT(kernel->DxgkCbQueueDpc(kernel->DeviceHandle));
@@ -89,7 +110,7 @@ static NTSTATUS PlantedCreateDevice(HANDLE hAdapter, DXGKARG_CREATEDEVICE *pCrea
     if (block != NULL) {
         ExFreePoolWithTag(block, TAG);
     }
-    return CreateDevice(hAdapter, pCreateDevice);
+    return refuses ? STATUS_NO_MEMORY : CreateDevice(hAdapter, pCreateDevice);
 }
 
 static VOID PlantedDpcRoutine(PVOID MiniportDeviceContext) {
@@ -133,20 +154,36 @@ static BOOLEAN PlantedInterruptRoutine(PVOID MiniportDeviceContext, ULONG Messag
 static NTSTATUS PlantedStartDevice(
     PVOID MiniportDeviceContext, PDXGK_START_INFO DxgkStartInfo, PDXGKRNL_INTERFACE DxgkInterface,
     PULONG NumberOfVideoPresentSources, PULONG NumberOfChildren) {
-    NTSTATUS status = StartDevice(
-        MiniportDeviceContext, DxgkStartInfo, DxgkInterface, NumberOfVideoPresentSources,
-        NumberOfChildren);
+    PVOID block = ExAllocatePoolWithTag(PagedPool, 24, TAG);
+    NTSTATUS status;
     DXGK_DEVICE_INFO device;
     PCM_PARTIAL_RESOURCE_LIST resources;
     PHYSICAL_ADDRESS at;
     ULONG read = 0, i;
     USHORT ids[2] = {0, 0};
+    UCHAR capability[4] = {0, 0, 0, 0}, place = 0;
+    if (block == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    status = StartDevice(
+        MiniportDeviceContext, DxgkStartInfo, DxgkInterface, NumberOfVideoPresentSources,
+        NumberOfChildren);
+    /* A block that stays after a failure. */
+    if (MISTAKE != 40 || NT_SUCCESS(status)) {
+        ExFreePoolWithTag(block, TAG);
+    }
     if (MISTAKE != 35 || !NT_SUCCESS(status)) {
         return status;
     }
     NT_ASSERT(NT_SUCCESS(DxgkInterface->DxgkCbReadDeviceSpace(
         DxgkInterface->DeviceHandle, 0, ids, 0, sizeof(ids), &read)));
     NT_ASSERT(read == sizeof(ids) && ids[0] == 0x1234 && ids[1] == 1);
+    NT_ASSERT(NT_SUCCESS(DxgkInterface->DxgkCbReadDeviceSpace(
+        DxgkInterface->DeviceHandle, 0, &place, 0x34, sizeof(place), &read)));
+    NT_ASSERT(NT_SUCCESS(DxgkInterface->DxgkCbReadDeviceSpace(
+        DxgkInterface->DeviceHandle, 0, capability, place, sizeof(capability), &read)));
+    /* Two messages are there, and are on. */
+    NT_ASSERT(capability[0] == 5 && capability[1] == 0 && capability[2] == 0x93);
     NT_ASSERT(NT_SUCCESS(
         DxgkInterface->DxgkCbGetDeviceInformation(DxgkInterface->DeviceHandle, &device)));
     resources = &device.TranslatedResourceList->List[0].PartialResourceList;
@@ -210,6 +247,13 @@ static NTSTATUS PlantedSubmitCommandVirtual(
     HANDLE hAdapter, const DXGKARG_SUBMITCOMMANDVIRTUAL *pSubmitCommand) {
     if (MISTAKE == 27) {
         RefuseKick(hAdapter, pSubmitCommand);
+    }
+    if (MISTAKE == 39) { /* a packet that needs memory */
+        PVOID block = ExAllocatePoolWithTag(NonPagedPoolNx, 24, TAG);
+        if (block == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        ExFreePoolWithTag(block, TAG);
     }
     if (MISTAKE == 28) {
         ULONG64 *words = (ULONG64 *)pSubmitCommand->pDmaBufferPrivateData;

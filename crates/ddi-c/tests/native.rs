@@ -3,7 +3,7 @@
 
 mod made;
 
-use made::make;
+use made::{make, subject};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::runner::HangAt;
@@ -12,8 +12,7 @@ use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Submission;
 use tidegate::workload::{self, LoadOptions};
 use tidegate::{RunRequest, run_workload};
-use tidegate_conform::{Family, Selection, Subject, Words, examine};
-use tidegate_ddi_c::Rule;
+use tidegate_conform::{Selection, examine};
 use tidegate_testbed::compile_driver;
 
 /// The native driver, compiled with more options; `None` without a compiler.
@@ -148,21 +147,7 @@ fn queues_share_a_doorbell() {
 fn the_driver_conforms() {
     let folder = tempfile::tempdir().unwrap();
     let Some(library) = native_driver(folder.path()) else { return };
-    let (make, seen) = make(&library);
-    let of_code = |rule: &Rule| Words {
-        id: rule.id(),
-        family: Family::Code,
-        rule: rule.text(),
-        source: rule.source(),
-    };
-    let subject = Subject::new("native", make).with_findings(
-        Rule::ALL.iter().map(of_code).collect(),
-        move || {
-            let found = seen.lock().take().map_or(Vec::new(), |findings| findings.broken());
-            found.into_iter().map(|found| (found.rule.id(), found.text)).collect()
-        },
-    );
-    let report = examine(&subject, &Selection::default()).unwrap();
+    let report = examine(&subject("native", &library), &Selection::default()).unwrap();
     assert!(report.conforms(), "{}", report.text());
     let ran = |name: &str| report.ran.iter().any(|ran| ran == name);
     for situation in ["hw-queues", "hw-hang", "hw-fault", "user-queues", "user-hang"] {

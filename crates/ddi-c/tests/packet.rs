@@ -3,7 +3,7 @@
 
 mod made;
 
-use made::make;
+use made::{make, subject};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::runner::HangAt;
@@ -175,6 +175,34 @@ fn transfers_go_on_in_the_next_paging_buffer() {
         let lines = seen.lock().take().unwrap().lines();
         let all = found.iter().all(|text| lines.iter().any(|line| line.contains(text)));
         assert!(all && lines.is_empty() == found.is_empty(), "mistake {mistake}: {lines:?}");
+    }
+}
+
+/// Examines the packet driver with a mistake in one situation.
+fn examined(folder: &Path, mistake: u32, situation: &str) -> Option<tidegate_conform::Report> {
+    let library = with_mistake(folder, mistake)?;
+    let selection = Selection { situations: vec![situation.to_owned()], ..Selection::default() };
+    Some(examine(&subject("packet", &library), &selection).unwrap())
+}
+
+/// Memory is not there when the device starts, objects are created or work comes.
+#[test]
+fn a_driver_that_gets_no_memory_fails_cleanly() {
+    let folder = tempfile::tempdir().unwrap();
+    for (mistake, situation, broken) in [
+        (0, "no-memory-start", &[][..]),
+        (0, "no-memory-objects", &[]),
+        (0, "no-memory-work", &[]),
+        (36, "no-memory-objects", &["code-memory-status"]),
+        (37, "no-memory-objects", &["code-leak", "code-memory-left"]),
+        (38, "no-memory-objects", &["code-memory-again"]),
+        (39, "no-memory-work", &["statuses-SubmitCommandVirtual", "code-memory-work"]),
+        (40, "no-memory-start", &["code-leak", "code-memory-left"]),
+    ] {
+        let Some(report) = examined(folder.path(), mistake, situation) else { return };
+        let ids: Vec<_> = report.broken().map(|row| row.clause.id).collect();
+        assert_eq!(ids, broken, "mistake {mistake}: {}", report.text());
+        assert_eq!(report.ran, [situation], "mistake {mistake}");
     }
 }
 

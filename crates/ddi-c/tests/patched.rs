@@ -3,7 +3,7 @@
 
 mod made;
 
-use made::make;
+use made::{make, subject};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::runner::HangAt;
@@ -12,8 +12,7 @@ use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Submission;
 use tidegate::workload::{self, LoadOptions};
 use tidegate::{RunRequest, run_workload};
-use tidegate_conform::{Family, Row, Selection, Subject, Words, examine};
-use tidegate_ddi_c::Rule;
+use tidegate_conform::{Family, Row, Selection, examine};
 use tidegate_testbed::compile_driver;
 
 /// Compiles `drivers/patched` with more options; `None` without a compiler.
@@ -143,21 +142,7 @@ fn mistakes_in_buffers_and_lists_are_refused() {
 fn check_conformance(options: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let Some(library) = patched_driver(folder.path(), options) else { return };
-    let (make, seen) = make(&library);
-    let of_code = |rule: &Rule| Words {
-        id: rule.id(),
-        family: Family::Code,
-        rule: rule.text(),
-        source: rule.source(),
-    };
-    let subject = Subject::new("patched", make).with_findings(
-        Rule::ALL.iter().map(of_code).collect(),
-        move || {
-            let found = seen.lock().take().map_or(Vec::new(), |findings| findings.broken());
-            found.into_iter().map(|found| (found.rule.id(), found.text)).collect()
-        },
-    );
-    let report = examine(&subject, &Selection::default()).unwrap();
+    let report = examine(&subject("patched", &library), &Selection::default()).unwrap();
     assert!(report.conforms(), "{}", report.text());
     // The clauses of a display are judged, too.
     let is_reached = |row: &&Row| row.clause.family == Family::Display && row.checks > 0;

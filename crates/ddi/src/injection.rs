@@ -6,4 +6,10 @@
 pub enum Injection {
     /// The first call of DxgkCbSynchronizeExecution after the start.
     Synchronize,
+    /// Each allocation of DxgkDdiStartDevice in turn, until the driver starts.
+    MemoryOfStart,
+    /// Each allocation of the first call of each entry that creates an object.
+    MemoryOfObjects,
+    /// The first allocation of each entry that gets work and must not fail for memory.
+    MemoryOfWork,
 }

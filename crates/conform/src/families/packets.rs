@@ -15,6 +15,9 @@ pub(super) const REPORTED: &str = "packets-reported";
 pub(super) const COALESCED: &str = "packets-coalesced";
 pub(super) const WRAPPED: &str = "packets-wrapped";
 pub(super) const ZERO: &str = "packets-zero";
+pub(super) const OTHER_ENGINE: &str = "packets-other-engine";
+pub(super) const PATIENCE: &str = "packets-patience";
+pub(super) const SLOW: &str = "packets-slow";
 pub(super) const CURRENT: &str = "packets-current-fence";
 const DPC: &str = "packets-dpc";
 const NOTIFY_DPC: &str = "packets-notify-dpc";
@@ -34,7 +37,31 @@ fn completed(reports: &mut Vec<InterruptData>, number: u64, change: impl Fn(u32)
     }
 }
 
-pub(super) static CLAUSES: [Clause; 16] = [
+pub(super) static CLAUSES: [Clause; 19] = [
+    Clause::new(
+        Family::Packets,
+        OTHER_ENGINE,
+        "an interrupt reports a complete packet while another engine runs an earlier one",
+        "page DXGKDDI_INTERRUPT_ROUTINE",
+        &["packets-uneven"],
+        Twin::Callbacks(Wrong::OrdersEngines),
+    ),
+    Clause::new(
+        Family::Packets,
+        PATIENCE,
+        "a packet that runs for milliseconds is not reported before the device has completed it",
+        "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
+        &["packets-uneven"],
+        Twin::Callbacks(Wrong::LosesPatience),
+    ),
+    Clause::new(
+        Family::Packets,
+        SLOW,
+        "an interrupt of a slow device reports every packet that is complete by then",
+        "page DXGKDDI_INTERRUPT_ROUTINE",
+        &["packets-slow"],
+        Twin::Callbacks(Wrong::ReportsInTimeOnly),
+    ),
     Clause::new(
         Family::Packets,
         FINISHED,

@@ -3,7 +3,7 @@
 use crate::clause::{Clause, Family};
 use crate::journal::{Event, Paged, RunEnd};
 use crate::tally::{Place, Tally};
-use crate::twin::Twin;
+use crate::twin::{Twin, WithPaging, Wrong};
 use tidegate::ddi::memory::{PagingOperation, UpdatePageTable};
 use tidegate::ddi::queue::SubmitCommandVirtual;
 use tidegate::ddi::{DdiCall, Driver, InterruptData, Passive, Status, SubmitCommandFlags};
@@ -14,8 +14,46 @@ const COMMANDS: &str = "paging-commands";
 const PROGRESS: &str = "paging-progress";
 const NOTHING: &str = "paging-nothing";
 const ADDRESS_ZERO: &str = "paging-address-zero";
+const SECOND_RUNS: &str = "paging-second-runs";
+pub(super) const SECOND_ACCEPTED: &str = "paging-second-accepted";
+pub(super) const SECOND_REPORTED: &str = "paging-second-reported";
+pub(super) const SECOND_ORDER: &str = "paging-second-order";
 
-pub(super) static CLAUSES: [Clause; 6] = [
+const fn second(
+    id: &'static str,
+    rule: &'static str,
+    source: &'static str,
+    wrong: WithPaging,
+) -> Clause {
+    let twin = Twin::Callbacks(Wrong::PagingTogether(wrong));
+    Clause::new(Family::Paging, id, rule, source, &["memory-together"], twin)
+}
+
+pub(super) static CLAUSES: [Clause; 10] = [
+    second(
+        SECOND_ACCEPTED,
+        "a paging buffer is accepted while another one is in flight",
+        "page DXGKDDI_SUBMITCOMMANDVIRTUAL",
+        WithPaging::Refuses,
+    ),
+    second(
+        SECOND_RUNS,
+        "the commands of each paging buffer run when several are in flight",
+        "page DXGKARG_SUBMITCOMMANDVIRTUAL",
+        WithPaging::Skips,
+    ),
+    second(
+        SECOND_REPORTED,
+        "an interrupt reports a complete paging buffer that was submitted while another one was in flight",
+        "page DXGKDDI_INTERRUPT_ROUTINE",
+        WithPaging::Loses,
+    ),
+    second(
+        SECOND_ORDER,
+        "paging buffers that are in flight together are reported in the order of their submission",
+        "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
+        WithPaging::Disorders,
+    ),
     Clause::new(
         Family::Paging,
         COMMANDS,
@@ -185,7 +223,11 @@ impl crate::walk::Walk for Walk {
         let explained = tally.judged.values().any(|judged| judged.broken.is_some());
         if self.moved && tally.facts.has_results() && !end.was_ended && !explained {
             let problem = end.problems.first();
-            let clause = if self.at_zero { ADDRESS_ZERO } else { MOVES };
+            let clause = match self.at_zero {
+                true => ADDRESS_ZERO,
+                false if tally.was_checked(SECOND_ACCEPTED) => SECOND_RUNS,
+                false => MOVES,
+            };
             tally.check_at_end(clause, problem.is_none(), || problem.cloned().unwrap_or_default());
         }
     }

@@ -1,7 +1,7 @@
 //! Preemption of packets. Judged with the packets, in `work`.
 
 use crate::clause::{Clause, Family};
-use crate::twin::Twin;
+use crate::twin::{Twin, Wrong};
 use tidegate::ddi::InterruptData;
 
 pub(super) const ANSWERS: &str = "preemption-answers";
@@ -9,6 +9,9 @@ pub(super) const LAST_COMPLETED: &str = "preemption-last-completed";
 pub(super) const FINISHED: &str = "preemption-finished";
 pub(super) const ANSWERED: &str = "preemption-answered";
 pub(super) const ZERO: &str = "preemption-zero";
+pub(super) const STOPPED: &str = "preemption-stopped";
+pub(super) const GOES_ON: &str = "preemption-goes-on";
+pub(super) const SLOWLY: &str = "preemption-slowly";
 pub(super) const RETURNED: &str = "preemption-returned";
 
 const fn clause(
@@ -22,7 +25,35 @@ const fn clause(
     Clause::new(Family::Preemption, id, rule, source, situations, twin)
 }
 
-pub(super) static CLAUSES: [Clause; 6] = [
+pub(super) static CLAUSES: [Clause; 9] = [
+    Clause::new(
+        Family::Preemption,
+        GOES_ON,
+        "a preempted packet goes on where it was when it is submitted again",
+        "page DXGK_SUBMITCOMMANDFLAGS",
+        &["preemption-resumed"],
+        Twin::Callbacks(Wrong::RunsFromTheStart),
+    ),
+    Clause::new(
+        Family::Preemption,
+        SLOWLY,
+        "a preemption request is answered however long the device takes",
+        "PRE-019, PRE-023",
+        &["preemption-slow"],
+        Twin::Callbacks(Wrong::AnswersInTimeOnly),
+    ),
+    Clause {
+        // The device's completion is reported, too.
+        also: &[RETURNED],
+        ..Clause::new(
+            Family::Preemption,
+            STOPPED,
+            "the device completes no packet that DMA_PREEMPTED has returned",
+            "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
+            &["preemption-slow"],
+            Twin::Callbacks(Wrong::AnswersAtOnce),
+        )
+    },
     clause(
         FINISHED,
         "LastCompletedFenceId of DMA_PREEMPTED is a packet that the device has completed",

@@ -5,11 +5,11 @@
 //! never by size.
 
 use super::recent::Recent;
-use super::{packets, power, preemption, recovery};
-use crate::journal::{Event, Interrupts, RunEnd};
+use super::{packets, paging, power, preemption, recovery};
+use crate::journal::{Engines, Event, Facts, Interrupts, RunEnd};
 use crate::tally::Tally;
 use std::collections::{BTreeMap, VecDeque};
-use tidegate::ddi::{ComponentState, DdiCall, EngineId, Entry, InterruptData};
+use tidegate::ddi::{ComponentState, DdiCall, EngineId, Entry, InterruptData, SubmitCommandFlags};
 
 /// What an engine has completed before its first packet.
 const FRESH: u32 = 0;
@@ -42,10 +42,22 @@ struct Packets {
     asked_device: Option<u32>,
     /// Whether the engine is in F1.
     is_off: bool,
+    /// Paging packets in flight.
+    paging: Vec<u32>,
+    /// Paging packets that were submitted while another one was in flight.
+    second_paging: Recent<u32>,
 }
 
 impl Packets {
-    fn submitted(&mut self, id: u32) {
+    fn submitted(&mut self, id: u32, flags: SubmitCommandFlags) {
+        self.paging.retain(|paging| self.in_flight.contains(paging));
+        if flags.contains(SubmitCommandFlags::PAGING) {
+            match self.paging.is_empty() {
+                true => self.second_paging.remove(id),
+                false => self.second_paging.insert_ended(id),
+            }
+            self.paging.push(id);
+        }
         // An id that is used again lies before the last one.
         self.wrapped |= id < self.last && id.wrapping_sub(self.last).cast_signed() > 0;
         self.last = id;
@@ -87,14 +99,20 @@ impl Packets {
 }
 
 /// Returns the clause that requests without an answer break.
-fn unanswered(requests: &[u32]) -> &'static str {
-    if requests.contains(&0) { preemption::ZERO } else { preemption::ANSWERED }
+fn unanswered(facts: Facts, requests: &[u32]) -> &'static str {
+    match facts.engines {
+        _ if requests.contains(&0) => preemption::ZERO,
+        Engines::Slow => preemption::SLOWLY,
+        Engines::Even | Engines::Uneven => preemption::ANSWERED,
+    }
 }
 
 /// The packets of all engines.
 #[derive(Default)]
 pub(super) struct Walk {
     engines: BTreeMap<EngineId, Packets>,
+    /// Whether a packet was submitted again.
+    resubmitted: bool,
     /// Between DxgkDdiResetFromTimeout and DxgkDdiRestartFromTimeout.
     is_reset: bool,
 }
@@ -107,15 +125,17 @@ impl crate::walk::Walk for Walk {
                 let failed = status.is_some_and(|status| !status.is_success());
                 self.returned(*entry, failed);
             }
-            Event::Refused(engine, id) => {
-                self.engines.entry(*engine).or_default().in_flight.retain(|of| of != id);
-            }
+            Event::Refused(engine, id) => self.refused(tally, *engine, *id),
             Event::Report(data, _) => self.report(tally, data),
             Event::EngineReset(engine, id) => self.engine_reset(tally, *engine, *id),
             Event::CurrentFence(engine, id) => self.current_fence(tally, *engine, *id),
             Event::OnDevice(engine, id) => {
                 let packets = self.engines.entry(*engine).or_default();
                 packets.on_device = Some(*id);
+                let runs = packets.returned.contains(*id) && !packets.in_flight.contains(id);
+                tally.check(preemption::STOPPED, !runs, || {
+                    format!("the device has completed packet {id} of {engine}, which was returned")
+                });
                 packets.at_interrupt = packets.at_interrupt.or(Some(*id));
                 if packets.since_asked.is_some() {
                     packets.asked_device = packets.asked_device.or(Some(*id));
@@ -139,10 +159,20 @@ impl crate::walk::Walk for Walk {
                 format!("packets {left:?} of {engine} have no end")
             });
             let open = &packets.requests;
-            tally.check_at_end(unanswered(open), open.is_empty(), || {
+            tally.check_at_end(unanswered(tally.facts, open), open.is_empty(), || {
                 format!("requests {open:?} of {engine} have no answer")
             });
         }
+        // Wrong results that a broken clause explains do not come from packets that went on.
+        let explained = tally.judged.values().any(|judged| judged.broken.is_some());
+        let is_even = tally.facts.engines == Engines::Even;
+        if is_even || !self.resubmitted || !tally.facts.has_results() || cut_off || explained {
+            return;
+        }
+        let problem = end.problems.first();
+        tally.check_at_end(preemption::GOES_ON, problem.is_none(), || {
+            problem.cloned().unwrap_or_default()
+        });
     }
 }
 
@@ -150,9 +180,11 @@ impl Walk {
     fn called(&mut self, call: &DdiCall) {
         match call {
             DdiCall::SubmitCommandVirtual { args } => {
-                self.submit(args.engine, args.submission_fence_id);
+                self.submit(args.engine, args.submission_fence_id, args.flags);
             }
-            DdiCall::SubmitCommand { args } => self.submit(args.engine, args.submission_fence_id),
+            DdiCall::SubmitCommand { args } => {
+                self.submit(args.engine, args.submission_fence_id, args.flags);
+            }
             DdiCall::InterruptRoutine {} => {
                 self.engines.values_mut().for_each(|packets| packets.at_interrupt = None);
             }
@@ -168,8 +200,21 @@ impl Walk {
         }
     }
 
-    fn submit(&mut self, engine: EngineId, id: u32) {
-        self.engines.entry(engine).or_default().submitted(id);
+    fn submit(&mut self, engine: EngineId, id: u32, flags: SubmitCommandFlags) {
+        let packets = self.engines.entry(engine).or_default();
+        self.resubmitted |= flags.contains(SubmitCommandFlags::RESUBMISSION);
+        packets.submitted(id, flags);
+    }
+
+    /// A packet was refused. Another reason than a paging packet in flight is judged by its status.
+    fn refused(&mut self, tally: &mut Tally, engine: EngineId, id: u32) {
+        let packets = self.engines.entry(engine).or_default();
+        packets.in_flight.retain(|of| *of != id);
+        if packets.second_paging.contains(id) {
+            tally.check(paging::SECOND_ACCEPTED, false, || {
+                format!("the paging packet {id} of {engine} was refused")
+            });
+        }
     }
 
     fn returned(&mut self, entry: Entry, failed: bool) {
@@ -229,7 +274,10 @@ impl Walk {
         let told = in_flight || again || older || returned || packets.aborted.contains(id);
         let text = |what: &str| format!("packet {id} of {engine} {what}");
         tally.check(packets::KNOWN, told, || text("was not submitted"));
-        tally.check(packets::ORDER, in_flight || !older, || {
+        let is_second = packets.second_paging.contains(id)
+            || packets.completed.is_some_and(|last| packets.second_paging.contains(last));
+        let order = if is_second { paging::SECOND_ORDER } else { packets::ORDER };
+        tally.check(order, in_flight || !older, || {
             let last = packets.completed.unwrap_or_default();
             text(&format!("is reported after the later packet {last}"))
         });
@@ -237,12 +285,19 @@ impl Walk {
             text("was returned by a preemption and not submitted again")
         });
         if packets.on_device.is_some() {
-            tally.check(packets::FINISHED, packets.is_done(id), || {
+            let clause = match tally.facts.engines {
+                Engines::Uneven => packets::PATIENCE,
+                Engines::Even | Engines::Slow => packets::FINISHED,
+            };
+            tally.check(clause, packets.is_done(id), || {
                 text("is reported as complete, and the device has not completed it")
             });
         }
         tally.check(power::F1_QUIET, !packets.is_off, || text("is reported in F1"));
         if in_flight {
+            if packets.second_paging.contains(id) {
+                tally.check(paging::SECOND_ACCEPTED, true, String::new);
+            }
             packets.complete_up_to(id);
         }
     }
@@ -253,8 +308,13 @@ impl Walk {
             let Some(id) = packets.at_interrupt.take() else { continue };
             let is_left = packets.in_flight.contains(&id);
             let clause = match (packets.is_wrapped(id), id) {
+                (false, _) if packets.second_paging.contains(id) => paging::SECOND_REPORTED,
                 (false, _) if tally.facts.interrupts == Interrupts::Late => packets::COALESCED,
-                (false, _) => packets::REPORTED,
+                (false, _) => match tally.facts.engines {
+                    Engines::Even => packets::REPORTED,
+                    Engines::Uneven => packets::OTHER_ENGINE,
+                    Engines::Slow => packets::SLOW,
+                },
                 (true, 0) => packets::ZERO,
                 (true, _) => packets::WRAPPED,
             };
@@ -341,7 +401,7 @@ impl Walk {
             return;
         }
         let Some(Packets { requests: open, .. }) = self.engines.get(&engine) else { return };
-        tally.check(unanswered(open), open.is_empty(), || {
+        tally.check(unanswered(tally.facts, open), open.is_empty(), || {
             format!("requests {open:?} of {engine} have no answer when it is reset")
         });
     }

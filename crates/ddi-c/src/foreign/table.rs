@@ -142,6 +142,9 @@ host_table! {
     pool_freed: fn(context, at: *mut c_void, tag: u32) -> u8 {
         u8::from(context.host.pool_freed(number(at), tag))
     }
+    allocation_fails: fn(context) -> u8 {
+        u8::from(context.host.allocation_fails())
+    }
     allocate_contiguous: fn(context, bytes: u64, words: u32) -> *mut c_void {
         pointer(context.host.allocate_contiguous(bytes, words != 0))
     }

@@ -67,8 +67,8 @@ pub enum InterruptDelivery {
 pub struct PagingBuffers {
     /// Bytes of a buffer, at most a page. Commands that do not fit go on in the next buffer.
     pub bytes: u32,
-    /// Buffers that are used in turn, from 1 to 16. The queue of the paging context signals the end
-    /// of each before the next one is submitted.
+    /// Buffers that may be in flight together, from 1 to 16. A move that needs more waits until
+    /// all are complete, and uses them again.
     pub count: u32,
     /// Most bytes of one operation. A move of more is several operations, one after the other in
     /// the buffers.

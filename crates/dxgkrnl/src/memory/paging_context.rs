@@ -4,9 +4,9 @@
 //! address space has a source and a destination window. A move, in order:
 //! 1. the windows are mapped to source and destination;
 //! 2. the driver writes the commands of its operations (DxgkDdiBuildPagingBuffer), and those that
-//!    do not fit into the next buffer;
-//! 3. each buffer is submitted ahead of packets of other contexts;
-//! 4. they complete;
+//!    do not fit into the next buffer; each buffer is submitted ahead of packets of other contexts;
+//! 3. one signal follows the last buffer, so all may be in flight together; they complete;
+//! 4. steps 2 and 3 are repeated for the commands that are left, with the same buffers;
 //! 5. the windows are unmapped.
 //!
 //! Invariant: one move at a time, ensured by the pager's lock of the context.
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
 use tidegate_ddi::{OsHandle, Passive};
-use tidegate_platform::{Bulk, Event, PhysicalAddress, WaitEnd};
+use tidegate_platform::{Bulk, PhysicalAddress, WaitEnd};
 use tidegate_vidmm::{Access, Affinity};
 use tidegate_vidsch::CommandRange;
 
@@ -108,12 +108,11 @@ pub(crate) struct PagingContext {
     windows: Windows,
 }
 
-/// A DMA buffer, and the end of the commands that were submitted from it.
+/// A DMA buffer.
 struct DmaBuffer {
     memory: Bulk,
     at: PhysicalAddress,
     va: u64,
-    done: Option<Event>,
 }
 
 /// A part of a move: its offset and its bytes.
@@ -121,6 +120,17 @@ struct DmaBuffer {
 struct Part {
     offset: u64,
     bytes: u64,
+}
+
+/// The progress of a move.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    /// Bytes whose operations are in buffers.
+    offset: u64,
+    /// MultipassOffset of an operation that goes on in the next buffer.
+    multipass_offset: u32,
+    /// Whether the last operation is in a buffer.
+    ended: bool,
 }
 
 impl PagingContext {
@@ -142,7 +152,7 @@ impl PagingContext {
             false => space.map_regions(level, &regions)?,
         };
         let vas = (0..).map(|number: u64| va + number * BUFFER_BYTES);
-        let buffer = |((at, memory), va)| DmaBuffer { memory, at, va, done: None };
+        let buffer = |((at, memory), va)| DmaBuffer { memory, at, va };
         let buffers = pages.into_iter().zip(vas).map(buffer).collect();
         let (driver, windows) = (driver.clone(), Windows::default());
         Ok(PagingContext { driver, packets, space, buffers, windows })
@@ -240,14 +250,20 @@ impl PagingContext {
             true => self.open_windows(level, contents, to, bytes)?,
             false => Windows::default(),
         };
-        // 2, 3.
-        let built = self
-            .build_all(level, bytes, most, resets, |part, buffer| operation(windows, part, buffer));
-        // 4. Also after a failure: the buffers that were submitted run.
-        let mut is_stopped = false;
-        for done in self.buffers.iter_mut().filter_map(|buffer| buffer.done.take()) {
-            is_stopped |= done.wait_for(None, &PAGING_OPERATION) == WaitEnd::Stopped;
-        }
+        let mut progress = Progress::default();
+        let (built, is_stopped) = loop {
+            // 2.
+            let built =
+                self.build_turn(level, bytes, most, resets, &mut progress, |part, buffer| {
+                    operation(windows, part, buffer)
+                });
+            // 3. Also after a failure: the buffers that were submitted run.
+            let is_stopped = self.await_turn(level, resets);
+            // 4.
+            if is_stopped || built.is_err() || progress.ended || self.is_cut_off(resets) {
+                break (built, is_stopped);
+            }
+        };
         // 5.
         if has_windows {
             self.space.unmap(level, windows.source, bytes);
@@ -270,48 +286,43 @@ impl PagingContext {
         self.driver.condition.resets() != resets
     }
 
-    /// Has the driver write all operations, and submits each buffer when it is full or the last.
-    fn build_all(
-        &mut self,
+    /// Has the driver write operations into buffers, and submits each that is full or the last.
+    fn build_turn(
+        &self,
         level: &Passive,
         bytes: u64,
         most: u64,
         resets: u64,
+        progress: &mut Progress,
         operation: impl for<'a> Fn(Part, &'a PagingBuffer) -> PagingOperation<'a>,
     ) -> Result<(), Status> {
         let room = u64::from(self.driver.config.paging_buffers.bytes).min(BUFFER_BYTES) as u32;
-        let (mut offset, mut multipass_offset, mut ended) = (0, 0, false);
-        for number in (0..self.buffers.len()).cycle() {
-            let of = &mut self.buffers[number];
-            if let Some(earlier) = of.done.take()
-                && earlier.wait_for(None, &PAGING_OPERATION) == WaitEnd::Stopped
-            {
-                return Ok(());
-            }
+        for of in &self.buffers {
             let buffer = PagingBuffer::at(of.memory.clone(), room, of.va);
-            buffer.set_multipass_offset(multipass_offset);
-            while !ended {
+            buffer.set_multipass_offset(progress.multipass_offset);
+            while !progress.ended {
+                let offset = progress.offset;
                 let part = Part { offset, bytes: most.min(bytes - offset) };
                 let before = (buffer.used(), buffer.multipass_offset());
                 let driver = self.driver.driver(level);
                 match driver.build_paging_buffer(level, operation(part, &buffer)) {
                     Ok(()) => {
                         buffer.set_multipass_offset(0);
-                        offset += part.bytes;
-                        ended = offset == bytes;
+                        progress.offset += part.bytes;
+                        progress.ended = progress.offset == bytes;
                     }
                     // spec: PRE-185
                     Err(Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER)
                         if before.0 > 0 || buffer.multipass_offset() > before.1 =>
                     {
-                        multipass_offset = buffer.multipass_offset();
+                        progress.multipass_offset = buffer.multipass_offset();
                         break;
                     }
                     Err(status) => return Err(status),
                 }
             }
-            self.submit(level, number, buffer.used(), resets);
-            if ended || self.is_cut_off(resets) {
+            self.submit(level, of, buffer.used());
+            if progress.ended || self.is_cut_off(resets) {
                 break;
             }
         }
@@ -319,17 +330,23 @@ impl PagingContext {
     }
 
     /// Submits the commands of a buffer.
-    fn submit(&mut self, level: &Passive, number: usize, bytes: u32, resets: u64) {
-        let buffer = &mut self.buffers[number];
-        let done = buffer.done.insert(self.driver.platform.event(true));
+    fn submit(&self, level: &Passive, buffer: &DmaBuffer, bytes: u32) {
         let has_windows = self.driver.declared.virtual_addresses;
         let gpu_va = if has_windows { buffer.va } else { buffer.at.0 };
-        self.packets.submit(level, CommandRange { gpu_va, bytes }, done);
+        self.packets.submit(level, CommandRange { gpu_va, bytes });
+    }
+
+    /// Waits for the end of the buffers that were submitted. Returns whether the machine stopped
+    /// first.
+    fn await_turn(&self, level: &Passive, resets: u64) -> bool {
+        let done = self.driver.platform.event(true);
+        self.packets.signal(level, &done);
         // A reset begun after step 1 waits for this operation, and may have scanned the queues
-        // before this packet was queued. So may a removal or a stop.
+        // before these packets were queued. So may a removal or a stop.
         if self.is_cut_off(resets) || self.driver.check().is_err() {
             self.packets.give_up(level.into());
         }
+        done.wait_for(None, &PAGING_OPERATION) == WaitEnd::Stopped
     }
 
     fn open_windows(

@@ -68,8 +68,11 @@ pub(crate) trait PagingPackets: Send + Sync {
     /// Its handle.
     fn os_handle(&self) -> OsHandle;
 
-    /// Queues commands: GPU address and bytes. `done` is set when they complete or are abandoned.
-    fn submit(&self, level: &Passive, commands: CommandRange, done: &Event);
+    /// Queues commands: GPU address and bytes.
+    fn submit(&self, level: &Passive, commands: CommandRange);
+
+    /// Sets `done` when all queued commands are complete or abandoned.
+    fn signal(&self, level: &Passive, done: &Event);
 
     /// Abandons queued commands.
     fn give_up(&self, level: Irql<'_>);

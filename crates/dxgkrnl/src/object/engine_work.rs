@@ -54,12 +54,16 @@ impl PagingPackets for PagingContextPackets {
         self.0.os_handle
     }
 
-    fn submit(&self, level: &Passive, commands: CommandRange, done: &Event) {
+    fn submit(&self, level: &Passive, commands: CommandRange) {
         let layers = &self.0.device.layers;
         let at_ns = layers.port.platform.stamp_ns();
         let (queue, queued) = (self.0.scheduled(), Queued { at_ns, ..Queued::default() });
         layers.sched.submit_command(level, queue.queue, CommandKind::Paging, commands, queued);
-        layers.sched.signal(level, &[queue], Signal::event(WaitNotice::Event(done.clone())));
+    }
+
+    fn signal(&self, level: &Passive, done: &Event) {
+        let end = Signal::event(WaitNotice::Event(done.clone()));
+        self.0.device.layers.sched.signal(level, &[self.0.scheduled()], end);
     }
 
     fn give_up(&self, level: Irql<'_>) {
