@@ -154,8 +154,9 @@ impl Engine {
     /// Returns how long a context may keep the engine beside others of its rank. Two things can use
     /// up a short turn before its packet goes on: a switch of contexts, and slices that the
     /// hardware gives to queues of hardware contexts. Where no packet of a context ends for some
-    /// turns, all turns are therefore longer than a switch, and beside hardware contexts twice as long each time that
-    /// this happens again. An engine restores a context in less than twice the time of leaving one.
+    /// turns, all turns are therefore longer than a switch, and beside hardware contexts twice as
+    /// long each time that this happens again. An engine restores a context in less than twice the
+    /// time of leaving one.
     // spec: PRE-163
     pub(crate) fn turn_ns(&self, config: &Config) -> u64 {
         let doublings = self.fruitless.values().sum::<u64>() / FRUITLESS_TURNS;
