@@ -33,6 +33,8 @@ pub(crate) struct Node {
     pub(crate) current: Option<QueueId>,
     /// The queue in whose command the engine hangs. The engine takes no other.
     pub(crate) hung: Option<QueueId>,
+    /// The submission fence id of the last packet that faulted and was skipped.
+    pub(crate) skipped: Option<u32>,
     /// The fence id of an unanswered preemption request for its ring.
     pub(crate) preemption: Option<u32>,
     /// The slot that followed the ring's packets when that was requested. Later packets stay.

@@ -166,8 +166,11 @@ impl Executor {
         self.raised |= self.gpu.line.set(cause);
     }
 
-    /// Reports a fault. `stops`: the fault stops its queue.
+    /// Reports a fault. `stops`: the fault stops its queue; else it is of a packet that is skipped.
     pub(super) fn report_fault(&mut self, cmp: &mut Cmp, record: FaultRecord, stops: bool) {
+        if !stops {
+            cmp.nodes[self.node].skipped = Some(record.position as u32);
+        }
         cmp.faults.add(record);
         cmp.stats.faults += 1;
         self.causes |= Cause::FAULT.0;

@@ -82,7 +82,11 @@ pub(super) fn reset_engine(
     if let Some(ring) = ring {
         cmp.faults.forget(ring);
     }
-    let last = aborted.unwrap_or_else(|| gpu.nodes[index].completed.load() as u32);
+    let completed = gpu.nodes[index].completed.load() as u32;
+    let is_later = |id: &u32| id.wrapping_sub(completed).cast_signed() > 0;
+    // The kernel counts a packet whose fault was reported as complete.
+    let skipped = cmp.nodes[index].skipped.take().filter(is_later);
+    let last = aborted.or(skipped).unwrap_or(completed);
     // 6.
     gpu.recall(cmp, engine);
     Ok((u64::from(last), stopped.map_or(0, |queue| u64::from(queue.0) + 1)))

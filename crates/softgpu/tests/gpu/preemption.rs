@@ -314,6 +314,27 @@ fn a_reset_finds_nothing_and_drops_what_is_queued() {
     });
 }
 
+/// The kernel counts a packet whose fault was reported as complete.
+// spec: PRE-151
+#[test]
+fn a_reset_names_the_last_packet_that_is_complete_or_has_faulted() {
+    everywhere(Config::default(), |machine| {
+        let mut ring = Ring::new(machine, COPY);
+        let target = ring.process.buffer(64);
+        let nowhere = GpuVa(0x7000_0000_0000);
+        let unmapped = || [Command::Fill { destination: nowhere, bytes: 64, value: 1 }];
+        let faulted = ring.plain(&unmapped(), 8);
+        ring.complete(&[fill(&target, 1)], 7);
+        ring.queue.submit(&[faulted]);
+        machine.await_seen(|seen| seen.iter().any(|s| matches!(s, Seen::Fault { .. })));
+        assert_eq!(ring.reset(), (8, 0));
+        let faulted = ring.plain(&unmapped(), 9);
+        ring.queue.submit(&[faulted]);
+        ring.complete(&[fill(&target, 2)], 10);
+        assert_eq!(ring.reset(), (10, 0), "it is complete, and the other one is earlier");
+    });
+}
+
 #[test]
 fn a_hardware_queue_that_hangs_is_stopped_and_the_others_keep_their_state() {
     on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {

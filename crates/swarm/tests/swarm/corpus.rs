@@ -431,3 +431,17 @@ fn packets_that_end_beside_a_context_whose_turns_are_too_short_do_not_starve_it(
          t0 flood q2 60 5000000 0; t1 queue q7 raw packet direct normal; t1 prompt q7 31",
     );
 }
+
+/// The next packet waits on an engine that hangs in a hardware queue.
+#[test]
+fn a_reset_after_the_fault_of_a_packet_names_no_earlier_one() {
+    assert_holds(
+        "swarm/virtual | adapter standard kernel-ring-slots=2 local-memory-kib=128 \
+         lazy-context-switch=1 scheduler-fences=1; \
+         process a0 doomed; process a0 doomed; thread p0; thread p1; thread p0; \
+         t2 queue q0 raw packet direct high; t0 queue q1 api hardware direct normal; \
+         t2 fence f0 raw native private 2; t1 queue q3 api hardware direct high; \
+         t0 destroy-device; t0 execute q1 0; t2 execute q0 1000; t2 execute q0 0; \
+         t1 execute q3 82612; t0 hang q1",
+    );
+}

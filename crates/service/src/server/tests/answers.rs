@@ -391,14 +391,6 @@ fn queues_and_contexts_are_counted_until_they_end() {
     assert_eq!(process.held(), (0, 0, 0));
 }
 
-/// Asks for the outcome of a waiting call when it is over.
-fn outcome(process: &mut Process, key: SlotKey) -> Result<(), Status> {
-    while !process.is_over(key) {
-        std::thread::yield_now();
-    }
-    process.request(OwnMessage::TakeOutcome { key })
-}
-
 #[test]
 fn a_device_ends_beside_the_session_and_its_outcome_is_told_once() {
     let mut process = Process::new(|limits| limits.waits = 2);
@@ -415,13 +407,16 @@ fn a_device_ends_beside_the_session_and_its_outcome_is_told_once() {
     assert_eq!(end(Handle(77), keys[1]), Ok(()));
     let third = SlotKey { slot: 0, generation: 4 };
     assert_eq!(end(other, third), Err(Status::INSUFFICIENT_RESOURCES));
-    assert_eq!(outcome(&mut process, keys[1]), Err(REFUSED), "there is no such device");
-    assert_eq!(process.request::<()>(OwnMessage::TakeOutcome { key: third }), Err(REFUSED));
     process.answerer.waiting.join();
-    assert_eq!(process.held().0, 2, "until the outcome is told");
-    assert_eq!(process.request::<()>(OwnMessage::TakeOutcome { key: keys[0] }), Ok(()));
-    assert_eq!(process.held().0, 1);
-    assert_eq!(process.request::<()>(OwnMessage::TakeOutcome { key: keys[0] }), Err(REFUSED));
+    assert!(keys.iter().all(|key| process.is_over(*key)));
+    let mut outcome = |key| {
+        let outcome = process.request::<()>(OwnMessage::TakeOutcome { key });
+        (outcome, process.held().0)
+    };
+    assert_eq!(outcome(keys[1]), (Err(REFUSED), 2), "there is no such device");
+    assert_eq!(outcome(third), (Err(REFUSED), 2), "it was not entered");
+    assert_eq!(outcome(keys[0]), (Ok(()), 1));
+    assert_eq!(outcome(keys[0]), (Err(REFUSED), 1), "it was told");
 }
 
 #[test]
