@@ -7,7 +7,7 @@
  *
  * It has three nodes, rings of packets, four levels of page tables, preemption between packets,
  * faults, hangs and resets. It has no queues of processes, no native fences and no display. Of the
- * programs it runs fill_pattern. Any other command is a fault of the packet.
+ * programs it runs fill_pattern and saxpy. Any other command is a fault of the packet.
  */
 #include <tidegate_device.h>
 #include <stdlib.h>
@@ -26,6 +26,7 @@
 #define OPCODE_HANG 8u
 #define OPCODE_GAP 9u
 #define OPCODE_BARRIER 14u
+#define PROGRAM_SAXPY 1u
 #define PROGRAM_FILL_PATTERN 9u
 #define PAGE 4096u
 #define ADDRESS_BITS 0x000FFFFFFFFFF000u
@@ -234,6 +235,28 @@ static int transfer(
     return 1;
 }
 
+/* y = a * x + y for n numbers. Returns 0 at a fault. */
+static int saxpy(
+    gpu *g, const packet *p, uint64_t x_at, uint64_t y_at, uint64_t n, uint32_t a_bits,
+    uint64_t *faulted, int *writes) {
+    float a, x, y;
+    uint64_t done;
+    memcpy(&a, &a_bits, 4);
+    for (done = 0; done < 4 * n; done += 4) {
+        *writes = 0;
+        if (!access(g, p, x_at + done, (uint8_t *)&x, 4, 0, faulted) ||
+            !access(g, p, y_at + done, (uint8_t *)&y, 4, 0, faulted)) {
+            return 0;
+        }
+        y += a * x;
+        *writes = 1;
+        if (!access(g, p, y_at + done, (uint8_t *)&y, 4, 1, faulted)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* Runs the next command. */
 static void run_command(gpu *g, unsigned number) {
     node *n = &g->nodes[number];
@@ -266,15 +289,21 @@ static void run_command(gpu *g, unsigned number) {
         n->busy_until = now + words[2] / BYTES_PER_NS;
         break;
     case OPCODE_DISPATCH:
-        /* dst, n, first, step */
-        if ((uint32_t)words[1] != PROGRAM_FILL_PATTERN || count != 8 * 7) {
+        if (count == 8 * 7 && (uint32_t)words[1] == PROGRAM_FILL_PATTERN) {
+            /* dst, n, first, step */
+            fill[0] = (uint32_t)words[5];
+            fill[1] = (uint32_t)words[6];
+            ok = transfer(g, p, NULL, fill, words[3], 4 * words[4], &faulted, &writes);
+            n->busy_until = now + words[4];
+        } else if (count == 8 * 7 && (uint32_t)words[1] == PROGRAM_SAXPY) {
+            /* x, y, n, a */
+            ok = saxpy(
+                g, p, words[3], words[4], words[5], (uint32_t)words[6], &faulted, &writes);
+            n->busy_until = now + words[5];
+        } else {
             fail_packet(g, number, p->at, FAULT_BAD_PACKET);
             return;
         }
-        fill[0] = (uint32_t)words[5];
-        fill[1] = (uint32_t)words[6];
-        ok = transfer(g, p, NULL, fill, words[3], 4 * words[4], &faulted, &writes);
-        n->busy_until = now + words[4];
         break;
     case OPCODE_WRITE_VALUE:
         writes = 1;

@@ -72,7 +72,7 @@ fn functions_of_the_kernel_do_what_their_pages_say() {
 
 /// Rules that mistakes of the packet driver break (`packet.rs`, `model.rs`): `mistakes.c` and
 /// `agents.c`. No mistake is planted for `PagingBuffer`.
-const OTHER_RULES: [Rule; 16] = [
+const OTHER_RULES: [Rule; 20] = [
     Rule::Lock,
     Rule::Pool,
     Rule::Contiguous,
@@ -87,6 +87,10 @@ const OTHER_RULES: [Rule; 16] = [
     Rule::RenderBuffer,
     Rule::Stall,
     Rule::Assertion,
+    Rule::MemoryStatus,
+    Rule::MemoryLeft,
+    Rule::MemoryAgain,
+    Rule::MemoryOfWork,
     Rule::Dma,
     Rule::Line,
 ];
