@@ -210,7 +210,7 @@ struct Memory {
     requested: CpuTime,
     /// Reports that wait for packets of other engines.
     held: Vec<(EngineId, u32, CpuTime)>,
-    /// The paging packets among them.
+    /// Paging packets in flight.
     paging: BTreeSet<(EngineId, u32)>,
     /// Paging packets that were submitted while another one was in flight.
     seconds: BTreeSet<(EngineId, u32)>,
@@ -434,16 +434,17 @@ impl DriverLayer for FaultyDriver {
     }
 
     fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
-        self.memory.lock_device().requested = self.platform.now();
-        let first = || !std::mem::replace(&mut self.memory.lock_device().has_erred, true);
-        let Some(callbacks) = self.callbacks().filter(|_| self.does(Wrong::AnswersAtOnce)) else {
+        let PreemptCommand { engine, preemption_fence_id, .. } = args;
+        let (errs, completed) = {
+            let mut memory = self.memory.lock_device();
+            memory.requested = self.platform.now();
+            let errs = self.does(Wrong::AnswersAtOnce) && !memory.has_erred;
+            memory.has_erred |= errs;
+            (errs, memory.completed.get(&engine).copied())
+        };
+        let Some(callbacks) = self.callbacks().filter(|_| errs) else {
             return self.inner.preempt_command(level, args);
         };
-        if !first() {
-            return self.inner.preempt_command(level, args);
-        }
-        let PreemptCommand { engine, preemption_fence_id, .. } = args;
-        let completed = self.memory.lock_device().completed.get(&engine).copied();
         let last_completed_fence_id = completed.unwrap_or_default();
         let report =
             InterruptData::DmaPreempted { engine, preemption_fence_id, last_completed_fence_id };

@@ -1,7 +1,7 @@
 //! Injected failures of memory: an allocation of pool or of contiguous memory returns NULL.
 //!
 //! An entry that may fail for memory is tried once: it is called with each of its allocations
-//! failing in turn, twice each, until it goes on without one. What a call left behind shows in the
+//! failing in turn, twice each, until it goes on without one. What a call leaks shows in the
 //! second, because the first may fill what a driver keeps. Another entry is called as usual, and
 //! its first allocation fails.
 

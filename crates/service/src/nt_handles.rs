@@ -50,8 +50,8 @@ pub struct NtHandles {
     all: Mutex<All>,
     /// Held while closed handles end, and while a session hands one over.
     sweeping: Mutex<()>,
-    /// Readable while a handle is left whose files are closed. `None` on a cooperative platform and
-    /// where the system had no descriptor left: such a handle ends with the next sweep.
+    /// Readable while a handle is left whose files are closed. `None` where no thread waits for
+    /// that, and where the system had no descriptor left: such a handle ends with the next sweep.
     closed: Option<OwnedFd>,
 }
 
@@ -68,9 +68,14 @@ impl NtHandles {
     pub fn new(platform: &Platform) -> NtHandles {
         let all = platform.mutex("NT handles", All::default());
         let sweeping = platform.mutex("closed NT handles", ());
+        NtHandles { platform: platform.clone(), all, sweeping, closed: None }
+    }
+
+    /// As [`NtHandles::new`], for [`NtHandles::sweep_until`].
+    pub(crate) fn watched(platform: &Platform) -> NtHandles {
         let create = || epoll::create(epoll::CreateFlags::CLOEXEC).ok();
         let closed = (!platform.is_cooperative()).then(create).flatten();
-        NtHandles { platform: platform.clone(), all, sweeping, closed }
+        NtHandles { closed, ..NtHandles::new(platform) }
     }
 
     /// Returns a file for `handle`, which counts for `owner`.

@@ -205,7 +205,7 @@ pub enum OwnMessage {
     RegisterWait { fences: Vec<FenceValue>, mode: WaitMode, key: SlotKey, announced: bool },
     /// Cancels this wait. A later wait in the same slot goes on.
     CancelWait { key: SlotKey },
-    /// Makes a call while other messages are answered. Its end is told as that of a wait.
+    /// Makes a call while other messages are answered. Its end is told like the end of a wait.
     Enter { call: WaitingCall, key: SlotKey, announced: bool },
     /// The outcome of an entered call that is over. It is told once.
     TakeOutcome { key: SlotKey },

@@ -93,7 +93,7 @@ fn end_closed_handles(sessions: &Sessions, stop: &Arc<OwnedFd>) -> io::Result<Ev
     let (sessions, stop, ended) = (sessions.clone(), stop.clone(), platform.event(true));
     let set = ended.clone();
     platform.spawn_outside("closed NT handles", move || {
-        sessions.sweep_until(&stop);
+        sessions.shared.nt_handles.sweep_until(&stop);
         drop(sessions);
         set.set(Step::ThreadWake);
     })?;

@@ -12,7 +12,6 @@ use crate::nt_handles::NtHandles;
 use crate::transport::Link;
 use crate::wire::{self, Refusal, Welcome};
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_platform::planted;
@@ -37,7 +36,7 @@ impl Sessions {
             platform: platform.clone(),
             adapters,
             config,
-            nt_handles: NtHandles::new(platform),
+            nt_handles: NtHandles::watched(platform),
             links: platform.mutex("sockets of clients", BTreeMap::new()),
             processes: platform.mutex("processes of clients", Processes::default()),
             live: platform.page(1).word(0),
@@ -54,11 +53,6 @@ impl Sessions {
     /// Returns what the service has counted.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
-    }
-
-    /// Ends NT handles as soon as their files are closed, until `stop` is readable.
-    pub(super) fn sweep_until(&self, stop: &OwnedFd) {
-        self.shared.nt_handles.sweep_until(stop);
     }
 
     /// Returns how many have not ended.

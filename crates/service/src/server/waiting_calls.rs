@@ -92,7 +92,7 @@ impl WaitingCalls {
         }
     }
 
-    /// Counts a thread, unless there are so many.
+    /// Counts a thread, unless `most` are counted.
     fn count_thread(self: &Arc<WaitingCalls>, most: u32) -> Option<Thread> {
         let mut state = self.state.lock();
         let has_room = state.threads < most;
