@@ -242,6 +242,9 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
     let result = server.serve();
     stop_signals.close();
     tracing::info!(counts = ?server.counts(), "stopped");
+    if !verifiers.is_empty() {
+        machine.settle();
+    }
     let ends: Vec<RunEnd> =
         (0..machine.adapter_count()).map(|index| RunEnd::of(machine.adapter_at(index))).collect();
     // The driver's findings are complete when it is unloaded.

@@ -2,11 +2,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, QueueDesc};
+use tidegate::platform::StepCosts;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::workload::{self, LoadOptions};
-use tidegate::{MakeLayer, Platform, RunRequest, run_workload};
+use tidegate::{Machine, MachineConfig, MakeLayer, Platform, RunRequest, run_workload};
 use tidegate_conform::{Breach, RunEnd, Verifier, clause};
+
+const BYTES: u64 = 1 << 20;
 
 fn workload(name: &str) -> Arc<Workload> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads").join(name);
@@ -101,5 +105,34 @@ fn a_break_is_reported_as_soon_as_it_is_seen() {
         let broken = run(verifier, "ring-buffer.toml", Submission::Packet, clock, Some(id));
         assert_eq!(broken.len(), 1);
         assert_eq!(*seen.lock(), [id], "{clock:?}");
+    }
+}
+
+/// A run whose program ends before its last packet does.
+#[test]
+fn a_packet_has_its_end_when_the_machine_has_settled() {
+    for platform in [Platform::virtual_time(StepCosts::free()), Platform::closed_host()] {
+        let (verifier, config) = (Verifier::new(), MachineConfig::standard(&platform));
+        let machine = Machine::builder(&platform)
+            .reference_behind(config, |driver| verifier.before(&platform, driver))
+            .start()
+            .unwrap();
+        let device = machine.device(DeviceOptions::default()).unwrap();
+        let result = device.create_buffer(BufferDesc::readback("result", BYTES)).unwrap();
+        let source = device.create_buffer(BufferDesc::upload("source", BYTES)).unwrap();
+        let packets = QueueDesc::copy("ends early").submission(Submission::Packet);
+        let queue = device.create_queue(packets).unwrap();
+        let ran = machine.run(|| {
+            let mut list = device.create_command_list(CommandListType::Copy);
+            list.copy(&result, 0, &source, 0, BYTES).unwrap();
+            queue.execute(&[&list.close().unwrap()]).unwrap();
+            let was_due = machine.adapter().has_due_work();
+            assert!(was_due || !platform.is_cooperative());
+            assert!(machine.settle());
+            assert!(!machine.adapter().has_due_work());
+        });
+        ran.unwrap();
+        let broken = verifier.finish(&RunEnd::of(machine.adapter()));
+        assert!(broken.is_empty(), "{}", broken[0]);
     }
 }

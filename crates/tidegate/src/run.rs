@@ -395,6 +395,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         (prepared.main(&platform), beside.as_ref().map(|beside| beside.main(&platform)));
     let (spawner, sleeps_at_ns) = (platform.clone(), request.sleeps_at_ns.clone());
     let sleeper = machine.adapter().clone();
+    let judged = request.layer.as_ref().map(|_| machine.clone());
     let (_, report) = machine.run_to_report(move || {
         sleep_at(&spawner, sleeper, sleeps_at_ns);
         let other = other.map(|other| spawner.spawn("beside", other));
@@ -402,6 +403,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         if let Some(other) = other {
             other.join();
         }
+        judged.inspect(|machine| drop(machine.settle()));
     });
     let violations = machine.adapter().bug_checks();
     let driver_faults = machine.adapter().driver_faults();

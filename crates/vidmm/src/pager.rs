@@ -339,6 +339,11 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         Some(self.queue(None, moves, C::default(), now_ns))
     }
 
+    /// Returns whether the agent has operations or initial contents to carry out.
+    pub fn is_running(&self) -> bool {
+        self.running
+    }
+
     fn start(&mut self) -> Start {
         match std::mem::replace(&mut self.running, true) {
             true => Start::Runs,

@@ -251,6 +251,13 @@ impl Engine {
         self.idle_context.filter(|_| idle && kept)
     }
 
+    /// Whether the driver owes a report, or is given a packet next.
+    pub(crate) fn has_due_work(&self) -> bool {
+        let owes = !self.in_flight.is_empty() || self.request.is_some();
+        let is_next = self.idle_switch_due().is_some() || self.ready.best(None).is_some();
+        !self.stopped && (owes || is_next)
+    }
+
     fn enter(&mut self, packet: Packet, now: CpuTime) {
         (self.last_submitted, self.current_context) = (packet.id, Some(packet.context));
         self.in_flight.push_back(packet);

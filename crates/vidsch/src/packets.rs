@@ -57,6 +57,11 @@ impl<P: Payload> VidSch<P> {
         self.engines.get(engine).is_some_and(|engine| !engine.in_flight.is_empty())
     }
 
+    /// Whether an engine has packets or a preemption request in flight, or packets that are ready.
+    pub fn has_due_work(&self) -> bool {
+        self.engines.values().any(Engine::has_due_work)
+    }
+
     /// Returns the context of a packet in flight.
     pub fn context_of_packet(&self, engine: EngineId, fence_id: u32) -> Option<OsHandle> {
         self.packet_in_flight(engine, fence_id).map(|(context, _)| context)

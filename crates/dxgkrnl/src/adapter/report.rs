@@ -146,6 +146,17 @@ impl Adapter {
         self.objects.outstanding_work()
     }
 
+    /// Returns whether the driver owes the end of work or of a preemption request, or will be given
+    /// work without another call. Work of the kernel itself counts; an adapter that has stopped has
+    /// none.
+    pub fn has_due_work(&self) -> bool {
+        let objects = &self.objects;
+        !objects.port.condition.is_stopped()
+            && (objects.memory.is_paging()
+                || objects.sched.lock().has_due_work()
+                || !objects.outstanding_work().is_empty())
+    }
+
     /// Returns the number of kernel objects of each kind.
     pub fn census(&self) -> Census {
         let (context_allocations, local_context_allocations) =

@@ -256,6 +256,11 @@ impl Memory {
         }
     }
 
+    /// Returns whether the pager has work.
+    pub(crate) fn is_paging(&self) -> bool {
+        self.state.lock().vidmm.is_running()
+    }
+
     /// Creates an allocation (D3DKMTCreateAllocation2). Unless created on demand, it is resident
     /// with one reference.
     pub(crate) fn create_allocation(

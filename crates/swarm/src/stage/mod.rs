@@ -267,7 +267,10 @@ impl Stage {
             // Virtual time costs nothing, and what a killed process has left is found to hang.
             _ if self.platform.is_cooperative() => drop(self.platform.sleep_until(settled)),
             // What is left at the end is judged with the run.
-            Around::Machine(machine) => drop(left_at(&self.platform, settled, || machine.leak())),
+            Around::Machine(machine) => {
+                drop(left_at(&self.platform, settled, || machine.leak()));
+                machine.machine().settle();
+            }
             Around::Parent(_) => {}
         }
     }
