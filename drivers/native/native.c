@@ -26,7 +26,7 @@
 #define MOST_DOORBELLS 64u
 #endif
 /* How long an engine is idle before it is offered for F1, in nanoseconds. */
-#define IDLE_AFTER_NS 20000u
+#define IDLE_AFTER_NS 100000u
 #define FENCE_STRIDE 64u
 #define FEATURE_VERSION 1
 #define NS_PER_UNIT 100ull /* of priorities */

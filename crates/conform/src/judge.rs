@@ -142,6 +142,19 @@ mod tests {
         assert_eq!(broken(Facts::UNKNOWN, &[d3(PowerAction::Sleep)]), ["power-d3"]);
     }
 
+    #[test]
+    fn the_first_interrupt_in_d3_may_be_of_a_cause_from_before() {
+        let called = || Event::Called(DdiCall::InterruptRoutine {});
+        let sleeps = || Event::Power(DevicePowerState::D3, PowerAction::Sleep, Status::SUCCESS);
+        let ours = || Event::Interrupted(true);
+        // D3 begins in the routine, or before it.
+        for first in [[called(), sleeps(), ours()], [sleeps(), called(), ours()]] {
+            assert_eq!(broken(Facts::UNKNOWN, &first), [""; 0]);
+            let second = first.into_iter().chain([called(), ours(), called(), ours()]);
+            assert_eq!(broken(Facts::UNKNOWN, &second.collect::<Vec<_>>()), ["power-foreign"]);
+        }
+    }
+
     /// The interrupt of the frame before the first flip comes while the flip is made.
     #[test]
     fn a_vertical_sync_before_the_first_flip_may_be_reported_after_it() {

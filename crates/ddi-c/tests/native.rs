@@ -153,7 +153,7 @@ fn the_driver_conforms() {
     for situation in ["hw-queues", "hw-hang", "hw-fault", "user-queues", "user-hang"] {
         assert!(ran(situation), "{situation} was left out: {:?}", report.left_out);
     }
-    for id in ["power-d0", "power-d3", "power-foreign"] {
+    for id in ["power-d0", "power-d3", "power-f0", "power-foreign"] {
         let row = report.rows.iter().find(|row| row.clause.id == id).unwrap();
         assert!(row.checks > 0, "{id}");
     }

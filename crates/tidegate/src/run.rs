@@ -403,7 +403,9 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         if let Some(other) = other {
             other.join();
         }
-        judged.inspect(|machine| drop(machine.settle()));
+        if let Some(machine) = judged {
+            machine.settle();
+        }
     });
     let violations = machine.adapter().bug_checks();
     let driver_faults = machine.adapter().driver_faults();

@@ -58,7 +58,7 @@ pub(super) static CLAUSES: [Clause; 5] = [
         situations: &["sleep-idle"],
         ..clause(
             FOREIGN,
-            "DxgkDdiInterruptRoutine returns FALSE while the device is in D3",
+            "in D3 DxgkDdiInterruptRoutine returns FALSE, once it has taken the causes from before",
             "page DXGKDDI_INTERRUPT_ROUTINE",
             |overrides| {
                 overrides.interrupt_routine(|inner, level| {
@@ -90,14 +90,19 @@ pub(super) static CLAUSES: [Clause; 5] = [
 pub(super) struct Walk {
     /// Whether the device is in D3.
     sleeps: bool,
+    /// Calls of the interrupt routine since then. The first may take causes from before.
+    calls_in_d3: u32,
 }
 
 impl crate::walk::Walk for Walk {
     fn event(&mut self, tally: &mut Tally, event: &Event) {
         match event {
-            Event::Power(DevicePowerState::D3, _, status) => self.sleeps = status.is_success(),
+            Event::Power(DevicePowerState::D3, _, status) => {
+                *self = Walk { sleeps: status.is_success(), calls_in_d3: 0 };
+            }
             Event::Called(DdiCall::SetPowerState { .. }) => self.sleeps = false,
-            Event::Interrupted(ours) if self.sleeps => {
+            Event::Called(DdiCall::InterruptRoutine {}) => self.calls_in_d3 += 1,
+            Event::Interrupted(ours) if self.sleeps && self.calls_in_d3 > 1 => {
                 tally.check(FOREIGN, !ours, || "it returned TRUE".to_owned());
             }
             _ => {}
