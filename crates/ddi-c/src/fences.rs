@@ -127,6 +127,7 @@ impl CDriver {
             entries: args.entries_address,
         });
         let ended = [ended];
+        // spec: NF-177
         let mut c = d3dkmddi::SetNativeFenceLogBuffer {
             hw_queue: args.hw_queue.0,
             number_of_entries: args.number_of_entries,

@@ -176,6 +176,8 @@ impl CDriver {
         let mut caps = no_driver_caps();
         let bytes = self.entries.version.driver_caps_bytes;
         self.need(DRIVERCAPS, NO_INPUT, &mut caps, bytes)?;
+        // spec: NF-292
+        let packet_cap = (caps.scheduling_caps & PACKET_CAP) >> HW_QUEUE_PACKET_CAP_SHIFT;
         let scheduling = VidSchCaps::from_bits_truncate(caps.scheduling_caps & !PACKET_CAP);
         let nodes = caps.nodes.min(self.host().hardware.device.node_count());
         if nodes != caps.nodes {
@@ -190,7 +192,7 @@ impl CDriver {
         Ok(AdapterCaps {
             description: format!("driver {}", self.host().name),
             scheduling,
-            hw_queue_packet_cap: (caps.scheduling_caps & PACKET_CAP) >> HW_QUEUE_PACKET_CAP_SHIFT,
+            hw_queue_packet_cap: packet_cap,
             preemption: PreemptionCaps {
                 graphics: GraphicsPreemption::from_number(caps.graphics_preemption)
                     .unwrap_or(GraphicsPreemption::None),

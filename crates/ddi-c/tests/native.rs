@@ -6,12 +6,13 @@ mod made;
 use made::{make, subject};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tidegate::ddi::{Overrides, VidSchCaps};
 use tidegate::runner::HangAt;
 use tidegate::runner::report::Report;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Submission;
 use tidegate::workload::{self, LoadOptions};
-use tidegate::{RunRequest, run_workload};
+use tidegate::{MakeLayer, Platform, RunRequest, run_workload};
 use tidegate_conform::{Selection, examine};
 use tidegate_testbed::compile_driver;
 
@@ -28,6 +29,12 @@ fn native_driver(folder: &Path) -> Option<PathBuf> {
 
 fn connects(report: &Report) -> u64 {
     report.queues.iter().map(|queue| queue.doorbell_connects).sum()
+}
+
+fn request(name: &str, clock: Clock) -> RunRequest {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads").join(name);
+    let workload = workload::load(&path, &LoadOptions::default()).unwrap().0;
+    RunRequest::new(Arc::new(workload), clock)
 }
 
 /// Runs a workload. Returns its report, after a check that the driver broke no rule.
@@ -52,14 +59,12 @@ fn try_run(
     submission: Submission,
     hangs: &[HangAt],
 ) -> (Result<Report, String>, Vec<String>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads").join(name);
-    let workload = workload::load(&path, &LoadOptions::default()).unwrap().0;
     let (make, seen) = make(library);
     let request = RunRequest {
         submission: Some(submission),
         driver: Some(make),
         hangs: hangs.to_vec(),
-        ..RunRequest::new(Arc::new(workload), clock)
+        ..request(name, clock)
     };
     let result = run_workload(&request);
     let findings = seen.lock().take().map_or(Vec::new(), |findings| findings.lines());
@@ -103,7 +108,7 @@ fn a_hang_of_a_hardware_queue_is_recovered() {
 }
 
 /// The driver asks for features, and connects a doorbell, in ways that its own code does not.
-// spec: NF-072, NF-080, NF-081, NF-082, UMS-013
+// spec: NF-072, NF-080, NF-081, NF-082, NF-177, UMS-013
 #[test]
 fn the_kernels_functions_of_features_answer_as_their_pages_say() {
     let folder = tempfile::tempdir().unwrap();
@@ -127,6 +132,36 @@ fn the_kernels_functions_of_features_answer_as_their_pages_say() {
         let (ran, _) = try_run(&library, "hello.toml", Clock::Virtual, Submission::User, &[]);
         assert!(!ran.is_ok_and(|report| report.are_right()), "{what}");
     }
+}
+
+/// The driver declares room for 5 packets beside its other scheduling capabilities.
+// spec: NF-292
+#[test]
+fn scheduling_capabilities_are_one_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("driver.so");
+    let source = "crates/ddi-c/tests/native_checks.c";
+    if !compile_driver(&[source], &["-Wl,-z,defs", "-DMISTAKE=0"], &library) {
+        return;
+    }
+    let seen = Arc::new(Platform::host().mutex("declared capabilities", None));
+    let note = Arc::clone(&seen);
+    let layer: MakeLayer = Arc::new(move |_, driver| {
+        let note = Arc::clone(&note);
+        let caps = Overrides::default().query_adapter_caps(move |inner, level| {
+            let caps = inner.query_adapter_caps(level);
+            *note.lock() = Some((caps.hw_queue_packet_cap, caps.scheduling));
+            caps
+        });
+        caps.before(driver)
+    });
+    let (make, _) = make(&library);
+    let (driver, layer) = (Some(make), Some(layer));
+    let request = RunRequest { driver, layer, ..request("hello.toml", Clock::Virtual) };
+    assert!(run_workload(&request).unwrap().outcome.report.are_right());
+    let (packets, others) = seen.lock().take().unwrap();
+    assert_eq!(packets, 5);
+    assert!(others.contains(VidSchCaps::NATIVE_GPU_FENCE), "{others:?}");
 }
 
 /// With one doorbell, each queue takes it away from the queue before.

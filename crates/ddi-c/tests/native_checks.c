@@ -1,6 +1,7 @@
 /*
- * The native driver, which checks the kernel's functions of features in DxgkDdiStartDevice. With
- * MISTAKE 1 a connected doorbell has a wrong address, with 2 and 3 a capability is impossible.
+ * The native driver, which checks the kernel's functions of features in DxgkDdiStartDevice, and
+ * the logs that it is given. It declares room for 5 packets. With MISTAKE 1 a connected doorbell
+ * has a wrong address, with 2 and 3 a capability is impossible.
  */
 #define INITGUID
 #define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM3_2
@@ -89,10 +90,25 @@ static NTSTATUS CheckedConnectDoorbell(DXGKARG_CONNECTDOORBELL *pArgs) {
     return status;
 }
 
+static NTSTATUS CheckedSetLogBuffer(const DXGKARG_SETNATIVEFENCELOGBUFFER *args) {
+    const DXGK_NATIVE_FENCE_LOG_HEADER *header =
+        (const DXGK_NATIVE_FENCE_LOG_HEADER *)args->LogBufferCpuVa;
+    NT_ASSERT(args->hHwQueue != NULL && args->Flags.Value == 0);
+    if (args->NumberOfEntries != 0) {
+        NT_ASSERT(header->NumberOfEntries == args->NumberOfEntries);
+        NT_ASSERT(args->LogBufferGpuVa != 0);
+        NT_ASSERT(args->LogBufferSystemProcessGpuVa != 0);
+    }
+    return SetNativeFenceLogBuffer(args);
+}
+
 static NTSTATUS CheckedQueryAdapterInfo(
     HANDLE hAdapter, const DXGKARG_QUERYADAPTERINFO *pQueryAdapterInfo) {
     NTSTATUS status = QueryNativeAdapterInfo(hAdapter, pQueryAdapterInfo);
     PVOID output = pQueryAdapterInfo->pOutputData;
+    if (pQueryAdapterInfo->Type == DXGKQAITYPE_DRIVERCAPS) {
+        ((DXGK_DRIVERCAPS *)output)->SchedulingCaps.HwQueuePacketCap = 5;
+    }
     if (MISTAKE == 2 && pQueryAdapterInfo->Type == DXGKQAITYPE_NATIVE_FENCE_CAPS) {
         ((DXGK_NATIVE_FENCE_CAPS *)output)->MonitoredValueStride = 24;
     }
@@ -106,6 +122,7 @@ static NTSTATUS Checked(
     PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data) {
     data->DxgkDdiQueryAdapterInfo = CheckedQueryAdapterInfo;
     data->DxgkDdiStartDevice = CheckedStartDevice;
+    data->DxgkDdiSetNativeFenceLogBuffer = CheckedSetLogBuffer;
     data->DxgkDdiConnectDoorbell = CheckedConnectDoorbell;
     return DxgkInitialize(DriverObject, RegistryPath, data);
 }
