@@ -243,7 +243,7 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
     stop_signals.close();
     tracing::info!(counts = ?server.counts(), "stopped");
     if !verifiers.is_empty() {
-        machine.settle();
+        machine.wait_idle();
     }
     let ends: Vec<RunEnd> =
         (0..machine.adapter_count()).map(|index| RunEnd::of(machine.adapter_at(index))).collect();

@@ -24,7 +24,7 @@ use tidegate::{MakeLayer, Platform};
 ///     .reference_behind(config, |driver| verifier.before(&platform, driver))
 ///     .start()
 ///     .unwrap();
-/// machine.run(|| machine.settle()).unwrap();
+/// machine.run(|| machine.wait_idle()).unwrap();
 /// let end = RunEnd::of(machine.adapter());
 /// drop(machine);
 /// let broken = verifier.finish(&end);
@@ -69,10 +69,10 @@ impl Verifier {
     }
 
     /// Judges what is due at the end, and returns the broken clauses by family. The machine must
-    /// have settled ([`Machine::settle`]), for a packet in flight seems to have no end, and have
-    /// been dropped: DxgkDdiStopDevice is judged, too. A second call returns nothing.
+    /// have been idle ([`Machine::wait_idle`]), for a packet in flight seems to have no end, and
+    /// be dropped: DxgkDdiStopDevice is judged, too. A second call returns nothing.
     ///
-    /// [`Machine::settle`]: tidegate::Machine::settle
+    /// [`Machine::wait_idle`]: tidegate::Machine::wait_idle
     pub fn finish(&self, end: &RunEnd) -> Vec<Breach> {
         let logs = std::mem::take(&mut *self.logs.lock());
         let judged = logs.iter().filter_map(Log::take).map(|judge| judge.end(end).judged);

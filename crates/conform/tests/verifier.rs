@@ -110,7 +110,7 @@ fn a_break_is_reported_as_soon_as_it_is_seen() {
 
 /// A run whose program ends before its last packet does.
 #[test]
-fn a_packet_has_its_end_when_the_machine_has_settled() {
+fn a_packet_has_its_end_when_the_machine_is_idle() {
     for platform in [Platform::virtual_time(StepCosts::free()), Platform::closed_host()] {
         let (verifier, config) = (Verifier::new(), MachineConfig::standard(&platform));
         let machine = Machine::builder(&platform)
@@ -128,7 +128,7 @@ fn a_packet_has_its_end_when_the_machine_has_settled() {
             queue.execute(&[&list.close().unwrap()]).unwrap();
             let was_due = machine.adapter().has_due_work();
             assert!(was_due || !platform.is_cooperative());
-            assert!(machine.settle());
+            assert!(machine.wait_idle());
             assert!(!machine.adapter().has_due_work());
         });
         ran.unwrap();

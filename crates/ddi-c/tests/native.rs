@@ -108,7 +108,7 @@ fn a_hang_of_a_hardware_queue_is_recovered() {
 }
 
 /// The driver asks for features, and connects a doorbell, in ways that its own code does not.
-// spec: NF-072, NF-080, NF-081, NF-082, NF-177, UMS-013
+// spec: NF-072, NF-080, NF-081, NF-082, UMS-013
 #[test]
 fn the_kernels_functions_of_features_answer_as_their_pages_say() {
     let folder = tempfile::tempdir().unwrap();
@@ -135,9 +135,9 @@ fn the_kernels_functions_of_features_answer_as_their_pages_say() {
 }
 
 /// The driver declares room for 5 packets beside its other scheduling capabilities.
-// spec: NF-292
+// spec: NF-177, NF-292
 #[test]
-fn scheduling_capabilities_are_one_word() {
+fn scheduling_capabilities_are_one_word_and_logs_have_their_addresses() {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("driver.so");
     let source = "crates/ddi-c/tests/native_checks.c";
@@ -155,10 +155,11 @@ fn scheduling_capabilities_are_one_word() {
         });
         caps.before(driver)
     });
-    let (make, _) = make(&library);
+    let (make, findings) = make(&library);
     let (driver, layer) = (Some(make), Some(layer));
     let request = RunRequest { driver, layer, ..request("hello.toml", Clock::Virtual) };
     assert!(run_workload(&request).unwrap().outcome.report.are_right());
+    assert_eq!(findings.lock().take().unwrap().lines(), [""; 0]);
     let (packets, others) = seen.lock().take().unwrap();
     assert_eq!(packets, 5);
     assert!(others.contains(VidSchCaps::NATIVE_GPU_FENCE), "{others:?}");

@@ -370,9 +370,9 @@ pub struct Machine {
 /// the number of those that are left, so the cost of a device does not depend on their number.
 const COLLECT_FIRST: usize = 64;
 
-/// How long [`Machine::settle`] waits, and how often it asks the adapters.
-const SETTLE_NS: u64 = 10_000_000_000;
-const SETTLE_STEP_NS: u64 = 1_000_000;
+/// How long [`Machine::wait_idle`] waits, and how often it asks the adapters.
+const IDLE_LIMIT_NS: u64 = 10_000_000_000;
+const IDLE_STEP_NS: u64 = 1_000_000;
 
 #[derive(Default)]
 struct Teardowns {
@@ -581,14 +581,14 @@ impl Machine {
     /// Waits until no driver owes an end of work, also of work that the kernel made for itself; at
     /// most for 10 s, in which a hang is found. Called inside of a run whose drivers are judged at
     /// its end: what is in flight then seems to have no end. Returns whether all work has ended.
-    pub fn settle(&self) -> bool {
-        let limit = self.platform.now().after(SETTLE_NS);
+    pub fn wait_idle(&self) -> bool {
+        let limit = self.platform.now().after(IDLE_LIMIT_NS);
         while self.units.iter().any(|unit| unit.adapter.has_due_work()) {
             let now = self.platform.now();
             if now >= limit {
                 return false;
             }
-            self.platform.sleep_until(now.after(SETTLE_STEP_NS));
+            self.platform.sleep_until(now.after(IDLE_STEP_NS));
         }
         true
     }

@@ -404,7 +404,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
             other.join();
         }
         if let Some(machine) = judged {
-            machine.settle();
+            machine.wait_idle();
         }
     });
     let violations = machine.adapter().bug_checks();

@@ -269,7 +269,7 @@ impl Stage {
             // What is left at the end is judged with the run.
             Around::Machine(machine) => {
                 drop(left_at(&self.platform, settled, || machine.leak()));
-                machine.machine().settle();
+                machine.machine().wait_idle();
             }
             Around::Parent(_) => {}
         }
