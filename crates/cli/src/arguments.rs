@@ -330,8 +330,12 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Drive the adapters by this kernel-mode driver in C; what it breaks is told at the end
-    #[arg(long, value_name = "LIBRARY", conflicts_with = "counters")]
+    #[arg(long, value_name = "DRIVER.so", conflicts_with = "counters")]
     pub(crate) driver: Option<PathBuf>,
+    /// The device that the driver drives, a shared library (include/wddm/tidegate_device.h); each
+    /// adapter has its own; it is the software GPU without the flag
+    #[arg(long, value_name = "MODEL.so", requires = "driver")]
+    pub(crate) device: Option<PathBuf>,
     /// Judge the drivers by the clauses of `tidegate conform`; a broken clause is logged at once,
     /// and told at the end
     #[arg(long, conflicts_with = "counters")]

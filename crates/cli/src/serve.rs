@@ -193,7 +193,8 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
         true => Platform::sharing_host(),
         false => Platform::hosting_guests(),
     };
-    let driver = arguments.driver.as_deref().map(|path| DriverFile::new(path, None));
+    let device = arguments.device.as_deref();
+    let driver = arguments.driver.as_deref().map(|path| DriverFile::new(path, device));
     let mut verifiers = Vec::new();
     let machine = machine(
         &platform,
