@@ -133,8 +133,7 @@ impl Doorbells {
         let was_connected = named && doorbell.announce_disconnect(reason);
         if was_connected {
             doorbell.hide();
-            let announced = doorbell.announced();
-            doorbell.state.lock().count_taken(announced);
+            doorbell.count_taken();
             doorbell.record("doorbell taken away");
             self.port.count(Count::doorbell_victims);
         }
@@ -548,8 +547,17 @@ impl Doorbell {
         //    DISCONNECTED.
         if was_connected {
             self.hide();
+            if reason == DisconnectReason::Retry {
+                self.count_taken();
+            }
         }
         was_connected
+    }
+
+    /// Counts that the doorbell has gone while its process may be submitting.
+    fn count_taken(&self) {
+        let announced = self.announced();
+        self.state.lock().count_taken(announced);
     }
 
     /// Notifies the driver of announced, incomplete work, in case its ring was lost. The engine

@@ -445,3 +445,25 @@ fn a_reset_after_the_fault_of_a_packet_names_no_earlier_one() {
          t1 execute q3 82612; t0 hang q1",
     );
 }
+
+/// Two processes connect, and an engine that is soon idle tries to lose its power each time before
+/// they ring.
+#[test]
+fn a_doorbell_that_idle_engines_disconnect_does_not_keep_its_process_for_ever() {
+    assert_holds(
+        "swarm/virtual | service; \
+         adapter global-doorbell-of-all direct=2 compute=2 copy=2 worker-interrupts=1 \
+         ring-slots=8 doorbells=2 slots-per-turn=2 local-memory-kib=128 fence-budget-kib=8 managed-power=1 \
+         idle-engine-ns=20000 refresh-ns=1000000; \
+         process a0 steady; process a0 steady; process a0 steady; thread p0; thread p1; \
+         thread p2; thread p2; t0 queue q0 raw user compute normal; \
+         t1 queue q1 raw user compute normal; t3 queue q2 raw hardware compute normal; \
+         t2 queue q3 raw packet compute normal; t0 queue q4 raw user copy normal; \
+         t2 execute q3 17724; t2 fence f2 api native shared 0; t1 scratch raw 4; \
+         t0 fence f3 api native cross-adapter 0; t1 execute q1 11050; t2 execute q3 13490; \
+         t0 execute q0 12151; t3 execute q2 17136; t1 drain q1; \
+         t0 queue q7 api hardware copy high; t1 execute q1 6573; t3 drop-fence f2 api; \
+         t1 scratch raw 2; t3 execute q2 2399; t1 execute q1 7851; t1 execute q1 4173; \
+         t0 execute q0 3834",
+    );
+}

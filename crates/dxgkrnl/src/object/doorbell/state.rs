@@ -1,10 +1,11 @@
 //! The connection of a doorbell, and the two rules of decision 152.
 //!
-//! *Progress.* A process connects, and another queue may take the doorbell before the process has
-//! rung it. A doorbell is taken away at most [`MOST_TAKEN`] times while its process tries to submit
-//! the same work. Its next connect has the status CONNECTED_NOTIFY and no hardware: the ring lands
-//! on the dummy page, the process notifies, and the driver reads the write pointer. The
-//! notification ends the connection, so the next work competes for a doorbell again.
+//! *Progress.* A process connects, and another queue may take the doorbell, or an idle engine lose
+//! its power, before the process has rung it. A doorbell is taken away at most [`MOST_TAKEN`] times
+//! while its process tries to submit the same work. Its next connect has the status
+//! CONNECTED_NOTIFY and no hardware: the ring lands on the dummy page, the process notifies, and
+//! the driver reads the write pointer. The notification ends the connection, so the next work
+//! competes for a doorbell again.
 //!
 //! *Status after mapping.* Where the process maps the page itself, the status is stored when it
 //! has.
@@ -35,8 +36,8 @@ pub(super) struct State {
     pub(super) notified: Option<CpuTime>,
 }
 
-/// How often the driver has taken the doorbell away while its process tried to submit the same
-/// work.
+/// How often the driver or a loss of power has taken the doorbell away while its process tried to
+/// submit the same work.
 #[derive(Default)]
 struct Taken {
     times: u32,
@@ -78,7 +79,7 @@ impl State {
         Some(Ok(self.connection.insert(connection).clone()))
     }
 
-    /// Counts that the driver has taken the doorbell away. A process that has announced other work
+    /// Counts that the doorbell was taken away. A process that has announced other work
     /// since has gone on. A ring of signals announces nothing, so its process notifies a little too
     /// often.
     pub(super) fn count_taken(&mut self, announced: u64) {
