@@ -89,12 +89,11 @@ pub(super) fn at_its_level(level: &Dispatch, take: impl FnOnce(Irql<'_>)) {
     take(passive.as_ref().map_or(level.into(), Irql::from));
 }
 
-/// Takes reports that have been pending for half of the timeout delay: the driver did not call
-/// DxgkCbQueueDpc, or its DPC routine did not call DxgkCbNotifyDpc.
+/// Takes reports that have been pending at `now` for half of the timeout delay: the driver did not
+/// call DxgkCbQueueDpc, or its DPC routine did not call DxgkCbNotifyDpc.
 // spec: PRE-098
-fn take_overdue(interrupts: &Arc<Interrupts>, level: &Passive) {
+fn take_overdue(interrupts: &Arc<Interrupts>, level: &Passive, now: CpuTime) {
     let late_ns = interrupts.port.config.tdr.delay_ns / 2;
-    let now = interrupts.port.platform.now();
     if let Some((at, dpcs)) =
         interrupts.dpc.pending_since().filter(|(at, _)| now >= at.after(late_ns))
     {
@@ -239,8 +238,8 @@ impl ReportPort for Interrupts {
         flush(&self, level);
     }
 
-    fn take_overdue_reports(self: Arc<Self>, level: &Passive) {
-        take_overdue(&self, level);
+    fn take_overdue_reports(self: Arc<Self>, level: &Passive, now: CpuTime) {
+        take_overdue(&self, level, now);
     }
 
     fn leave_out(&self, ns: u64, now: CpuTime) {

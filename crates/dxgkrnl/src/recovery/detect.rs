@@ -211,9 +211,9 @@ pub(super) fn begin_sampling(recovery: &Recovery, now: CpuTime) -> bool {
 }
 
 /// Ends a sampling: checks for reports and waiters that no interrupt served.
-pub(super) fn end_sampling(level: &Passive, recovery: &Recovery) {
+pub(super) fn end_sampling(level: &Passive, recovery: &Recovery, now: CpuTime) {
     if let Some(reports) = recovery.objects.sched.reports.get() {
-        reports.take_overdue_reports(level);
+        reports.take_overdue_reports(level, now);
     }
     note_unreleased(recovery);
     rest_if_idle(recovery);

@@ -62,7 +62,7 @@ fn run_detection(recovery: &Recovery, level: &Passive, now: CpuTime) -> bool {
     if recovery.objects.sched.next_timeout().is_some_and(|at| at <= now)
         && let Some(reports) = recovery.objects.sched.reports.get()
     {
-        reports.take_overdue_reports(level);
+        reports.take_overdue_reports(level, now);
     }
     for finding in detect::timed_out_packets(recovery, now, &resets) {
         changed = true;
@@ -81,7 +81,7 @@ fn run_detection(recovery: &Recovery, level: &Passive, now: CpuTime) -> bool {
                 detect::end_finding(recovery, level, engine);
             }
         }
-        detect::end_sampling(level, recovery);
+        detect::end_sampling(level, recovery, now);
     }
     changed
 }

@@ -96,7 +96,7 @@ impl Scheduling {
             (state.next_deadline(), state.overdue(now))
         };
         if !overdue.is_empty() {
-            reports.take_overdue_reports(level);
+            reports.take_overdue_reports(level, now);
         }
         for engine in overdue {
             let Ok(fence_id) = port.driver(level).query_current_fence(&level.raise(), engine)

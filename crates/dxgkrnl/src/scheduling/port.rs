@@ -69,8 +69,9 @@ pub(crate) trait ReportPort: Send + Sync {
     /// Takes all pending reports.
     fn flush_reports(self: Arc<Self>, level: &Passive);
 
-    /// Takes reports whose DPC is overdue.
-    fn take_overdue_reports(self: Arc<Self>, level: &Passive);
+    /// Takes reports whose DPC is overdue at `now`, which the timer has read before its run: the
+    /// process may have been stopped since.
+    fn take_overdue_reports(self: Arc<Self>, level: &Passive, now: CpuTime);
 
     /// Leaves the last `ns` out of the time for which reports are pending.
     fn leave_out(&self, ns: u64, now: CpuTime);

@@ -83,7 +83,7 @@ impl ReportPort for Above {
 
     fn leave_out(&self, _: u64, _: CpuTime) {}
 
-    fn take_overdue_reports(self: Arc<Self>, _: &Passive) {}
+    fn take_overdue_reports(self: Arc<Self>, _: &Passive, _: CpuTime) {}
 
     fn ignore_packets(&self, _: EngineId) -> Option<u32> {
         *self.pending.lock()

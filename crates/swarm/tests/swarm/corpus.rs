@@ -467,3 +467,17 @@ fn a_doorbell_that_idle_engines_disconnect_does_not_keep_its_process_for_ever() 
          t0 execute q0 3834",
     );
 }
+
+/// The process is stopped while the timer samples engines, and an interrupt has just come.
+#[test]
+fn a_stop_inside_of_a_sampling_is_no_missed_interrupt() {
+    assert_holds(
+        "swarm/virtual | adapter standard; process a0 steady; process a0 doomed; thread p0; \
+         thread p1; t1 queue q2 raw hardware compute normal; \
+         t1 fence f1 api native shared 4294967296; t0 queue q3 api user compute high; \
+         t0 fence f2 api native private 0; t1 hang q2; t1 drain q2; t1 drop-queue q2; \
+         t1 queue q6 api user compute normal; t1 register w1 f1 api 4294967296; \
+         t1 queue q7 api user copy normal; t1 stop-process 1466411768; \
+         t0 queue-wait q3 f2 0; t0 queue-signal q3 f2 1",
+    );
+}
