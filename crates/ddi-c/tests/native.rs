@@ -27,6 +27,12 @@ fn native_driver(folder: &Path) -> Option<PathBuf> {
     compile(folder, &[])
 }
 
+/// Compiles the native driver with its checks, and one of their mistakes.
+fn compile_checks(mistake: &str, library: &Path) -> bool {
+    let source = "crates/ddi-c/tests/native_checks.c";
+    compile_driver(&[source], &["-Wl,-z,defs", mistake], library)
+}
+
 fn connects(report: &Report) -> u64 {
     report.queues.iter().map(|queue| queue.doorbell_connects).sum()
 }
@@ -113,10 +119,7 @@ fn a_hang_of_a_hardware_queue_is_recovered() {
 fn the_kernels_functions_of_features_answer_as_their_pages_say() {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("driver.so");
-    let checks = |mistake: &str| {
-        let source = "crates/ddi-c/tests/native_checks.c";
-        compile_driver(&[source], &["-Wl,-z,defs", mistake], &library)
-    };
+    let checks = |mistake: &str| compile_checks(mistake, &library);
     if !checks("-DMISTAKE=0") {
         return;
     }
@@ -140,8 +143,7 @@ fn the_kernels_functions_of_features_answer_as_their_pages_say() {
 fn scheduling_capabilities_are_one_word_and_logs_have_their_addresses() {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("driver.so");
-    let source = "crates/ddi-c/tests/native_checks.c";
-    if !compile_driver(&[source], &["-Wl,-z,defs", "-DMISTAKE=0"], &library) {
+    if !compile_checks("-DMISTAKE=0", &library) {
         return;
     }
     let seen = Arc::new(Platform::host().mutex("declared capabilities", None));
