@@ -251,11 +251,15 @@ impl Engine {
         self.idle_context.filter(|_| idle && kept)
     }
 
+    /// Whether the driver owes a report: about a packet, or about a preemption request.
+    pub(crate) fn owes_report(&self) -> bool {
+        !self.in_flight.is_empty() || self.request.is_some()
+    }
+
     /// Whether the driver owes a report, or is given a packet next.
     pub(crate) fn has_due_work(&self) -> bool {
-        let owes = !self.in_flight.is_empty() || self.request.is_some();
         let is_next = self.idle_switch_due().is_some() || self.ready.best(None).is_some();
-        !self.stopped && (owes || is_next)
+        !self.stopped && (self.owes_report() || is_next)
     }
 
     fn enter(&mut self, packet: Packet, now: CpuTime) {

@@ -57,6 +57,11 @@ impl<P: Payload> VidSch<P> {
         self.engines.get(engine).is_some_and(|engine| !engine.in_flight.is_empty())
     }
 
+    /// Whether the driver owes a report of an engine: about a packet, or about a preemption request.
+    pub fn owes_report(&self, engine: EngineId) -> bool {
+        self.engines.get(engine).is_some_and(Engine::owes_report)
+    }
+
     /// Whether an engine has packets or a preemption request in flight, or packets that are ready.
     pub fn has_due_work(&self) -> bool {
         self.engines.values().any(Engine::has_due_work)

@@ -175,9 +175,12 @@ impl PowerTransitions {
         self.display.as_ref().is_some_and(|display| display.is_on())
     }
 
-    /// Returns whether an engine has packets, or VidSch holds one with local memory addresses.
+    /// Returns whether the driver owes a report of an engine, or VidSch holds a packet with local
+    /// memory addresses.
     fn has_packets(&self) -> bool {
-        self.objects.sched.lock().holds_places()
+        let sched = self.objects.sched.lock();
+        let mut engines = self.objects.port.declared.caps.engines();
+        sched.holds_places() || engines.any(|engine| sched.owes_report(engine))
     }
 
     fn screen_off(&self, level: &Passive) {

@@ -3,7 +3,7 @@
 //!
 //! Entry point: [`carry_out`].
 
-use super::blame::Culprit;
+use super::blame::Blame;
 use super::device_loss::{hang_of, lose_device, mark_guilty, queues_of};
 use super::report::RecoveryReport;
 use super::state::Recovery;
@@ -15,7 +15,8 @@ use tidegate_calls::{DeviceState, Status};
 use tidegate_ddi::Passive;
 use tidegate_platform::QueueNumber;
 
-/// Resets the adapter. Returns the lost queues, each with whether its device is guilty.
+/// Resets the adapter. `blame` has what the reset of an engine has cut off. Returns the lost
+/// queues, each with whether its device is guilty.
 ///
 /// # Errors
 /// A bug check if the driver does not recover.
@@ -23,7 +24,7 @@ use tidegate_platform::QueueNumber;
 pub(super) fn carry_out(
     recovery: &Recovery,
     level: &Passive,
-    guilty: &[Culprit],
+    mut blame: Blame,
     report: &mut RecoveryReport,
 ) -> Result<Vec<(QueueNumber, bool)>, BugCheck> {
     let config = &recovery.port.config.tdr;
@@ -40,9 +41,8 @@ pub(super) fn carry_out(
         recovery.port.threads.exclusive(config.ddi_delay_ns, call).ok_or(BugCheck::StuckInDriver)
     };
     let failed = |ddi: &'static str| move |status| BugCheck::RecoveryFailed { ddi, status };
-    let (reset, blame) = recovery
-        .losses
-        .collect(|| exclusive(&mut || recovery.port.driver(level).reset_from_timeout(level)));
+    let call = &mut || recovery.port.driver(level).reset_from_timeout(level);
+    let reset = recovery.losses.collect(&mut blame, || exclusive(call));
     reset?.map_err(failed("DxgkDdiResetFromTimeout"))?;
     // No context is left on an engine, so every suspension and every paging packet is complete.
     recovery.complete_suspensions(|_| true);
@@ -58,11 +58,11 @@ pub(super) fn carry_out(
     let _pages = recovery.objects.memory.trim_fence_storage(level, 0);
     // Devices with work, or with content in local memory, are lost.
     let mut devices = BTreeMap::new();
-    let culprits: Vec<Culprit> = blame.culprits.into_iter().chain(guilty.iter().cloned()).collect();
+    let Blame { culprits, bystanders } = blame;
     mark_guilty(report, &culprits);
     let at_work = recovery.devices_at_work(&busy);
     let guilty = culprits.iter().map(|culprit| &culprit.device);
-    for device in guilty.chain(&blame.bystanders).chain(&at_work).chain(&owners) {
+    for device in guilty.chain(&bystanders).chain(&at_work).chain(&owners) {
         devices.insert(device.os_handle, device.clone());
     }
     let mut lost = Vec::new();

@@ -52,7 +52,7 @@ impl Culprit {
     }
 }
 
-/// The devices whose work a reset interrupted.
+/// The devices whose work the resets of one recovery interrupted.
 #[derive(Default)]
 pub(super) struct Blame {
     pub(super) culprits: Vec<Culprit>,
@@ -69,19 +69,18 @@ impl ContextLosses {
         ContextLosses(platform.mutex("contexts that a reset cut off", None))
     }
 
-    /// Runs the reset DDI call and returns the devices named during it.
-    pub(super) fn collect<R>(&self, reset: impl FnOnce() -> R) -> (R, Blame) {
+    /// Runs the reset DDI call and adds the devices named during it to `blame`.
+    pub(super) fn collect<R>(&self, blame: &mut Blame, reset: impl FnOnce() -> R) -> R {
         *self.0.lock() = Some(Vec::new());
         let outcome = reset();
         let named = self.0.lock().take().unwrap_or_default();
-        let mut blame = Blame::default();
         for (context, loss) in named {
             match loss {
                 HwContextLoss::Culprit => blame.culprits.push(Culprit::of_context(&context)),
                 HwContextLoss::Bystander => blame.bystanders.push(context.device.clone()),
             }
         }
-        (outcome, blame)
+        outcome
     }
 
     /// Records what a reset did to a context.

@@ -27,27 +27,31 @@ pub(super) enum Work<'a> {
 
 /// Resets an engine, loses the devices whose work was interrupted, and resumes the engine. The
 /// caller has stopped submissions to it.
+///
+/// # Errors
+/// The reset was not enough. `blame` has what it interrupted.
 pub(super) fn carry_out(
     recovery: &Recovery,
     level: &Passive,
     engine: EngineId,
     work: Work<'_>,
+    blame: &mut Blame,
     report: &mut RecoveryReport,
 ) -> Result<(), Escalation> {
     // 1. The engine is reset.
     let reset_ns = recovery.port.platform.stamp_ns();
     let reset = match &work {
-        Work::Packets => reset_packets(recovery, level, engine, &mut 0),
-        Work::HwQueues(suspects) => reset_hw_queues(recovery, level, engine, suspects).map(Some),
+        Work::Packets => reset_packets(recovery, level, engine, &mut 0, blame),
+        Work::HwQueues(suspects) => reset_hw_queues(recovery, level, engine, suspects, blame),
     };
     recovery.record_recovery_step("engine suspended and reset", reset_ns);
-    let Some(blame) = reset? else {
+    if reset? == WasReset::No {
         report.outcome = RecoveryOutcome::NothingLeft;
         return Ok(());
-    };
+    }
     // 2. The devices whose work was interrupted are lost.
     let lost_ns = recovery.port.platform.stamp_ns();
-    lose_work(recovery, level, report, &blame, engine);
+    lose_work(recovery, level, report, blame, engine);
     report.outcome = RecoveryOutcome::EngineReset;
     recovery.record_recovery_step("work that was cut off is lost", lost_ns);
     // 3. The engine resumes.
@@ -61,6 +65,13 @@ pub(super) fn carry_out(
     Ok(())
 }
 
+/// Whether an engine had work to reset.
+#[derive(PartialEq, Eq)]
+enum WasReset {
+    No,
+    Yes,
+}
+
 fn failed(ddi: &'static str, status: tidegate_ddi::Status) -> Escalation {
     Escalation::AdapterReset(Promotion::DdiFailed { ddi, status })
 }
@@ -71,9 +82,10 @@ fn reset_hw_queues(
     level: &Passive,
     engine: EngineId,
     suspects: &[Culprit],
-) -> Result<Blame, Escalation> {
+    blame: &mut Blame,
+) -> Result<WasReset, Escalation> {
     let reset = || recovery.port.driver(level).reset_hw_engine(level, engine);
-    let (reset, mut blame) = recovery.losses.collect(reset);
+    let reset = recovery.losses.collect(blame, reset);
     reset.map_err(|status| failed("DxgkDdiResetHwEngine", status))?;
     // No context is left on the engine, so all their suspensions are complete.
     recovery.complete_suspensions(|context| context.engine == engine);
@@ -81,12 +93,11 @@ fn reset_hw_queues(
     if blame.culprits.is_empty() {
         blame.culprits.extend_from_slice(suspects);
     }
-    Ok(blame)
+    Ok(WasReset::Yes)
 }
 
 /// Resets an engine that has packets and did not acknowledge a preemption request in time. Also
 /// resets the engines that depend on it, except the nodes in `seen`, whose reset is in progress.
-/// Returns `None` if no packet was left.
 ///
 /// 1, 2. The caller has stopped submissions to the engine (`recover_engine`, or
 /// `preempt_dependents` for a dependent engine), so none is under way and none follows.
@@ -95,7 +106,8 @@ fn reset_packets(
     level: &Passive,
     engine: EngineId,
     seen: &mut u64,
-) -> Result<Option<Blame>, Escalation> {
+    blame: &mut Blame,
+) -> Result<WasReset, Escalation> {
     if !recovery.port.declared.caps.per_engine_tdr {
         return Err(Escalation::AdapterReset(Promotion::NoEngineReset));
     }
@@ -109,7 +121,7 @@ fn reset_packets(
     if completed == submitted {
         flush_reports(recovery, level);
         recovery.objects.sched.resume_engine(level, engine);
-        return Ok(None);
+        return Ok(WasReset::No);
     }
     // 5. Earlier reports are taken.
     flush_reports(recovery, level);
@@ -126,7 +138,8 @@ fn reset_packets(
     *seen |= group;
     // 7. The engine is reset.
     let reset = || recovery.port.driver(level).reset_engine(level, engine);
-    let (aborted, mut blame) = recovery.losses.collect(reset);
+    let named_before = blame.culprits.len();
+    let aborted = recovery.losses.collect(blame, reset);
     let aborted = aborted.map_err(|status| failed("DxgkDdiResetEngine", status))?;
     // 8. The packet that the driver names was in flight.
     // spec: PRE-049
@@ -143,7 +156,7 @@ fn reset_packets(
     if let Some((context, pages)) = cut_off {
         let context = recovery.objects.contexts.lock().get(context);
         let of_process = context.filter(|context| !context.device.is_of_kernel());
-        match (of_process, blame.culprits.is_empty()) {
+        match (of_process, blame.culprits.len() == named_before) {
             (Some(context), true) => blame
                 .culprits
                 .push(Culprit { packet: Some(aborted), ..Culprit::of_context(&context) }),
@@ -156,15 +169,12 @@ fn reset_packets(
     }
     // 10. Engines that did not return their packets are reset, in ordinal order.
     for dependent in &dependents.silent {
-        if let Some(more) = reset_packets(recovery, level, *dependent, seen)? {
-            blame.culprits.extend(more.culprits);
-            blame.bystanders.extend(more.bystanders);
-        }
+        reset_packets(recovery, level, *dependent, seen, blame)?;
     }
     for dependent in dependents.empty.iter().chain(&dependents.silent) {
         recovery.objects.sched.resume_engine(level, *dependent);
     }
-    Ok(Some(blame))
+    Ok(WasReset::Yes)
 }
 
 /// Takes all reports of the driver that are pending.

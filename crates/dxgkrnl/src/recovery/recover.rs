@@ -45,7 +45,7 @@ pub(super) fn recover(recovery: &Recovery, level: &Passive, finding: Finding) {
     }
     device_loss::mark_guilty(&mut report, &suspects);
     match engine {
-        None => recover_adapter(recovery, level, &mut report, &[]),
+        None => recover_adapter(recovery, level, &mut report, Blame::default()),
         Some(engine) => {
             let found = Found { suspects: &suspects, had_packets, start_ns };
             recover_engine(recovery, level, engine, found, &mut report);
@@ -127,9 +127,10 @@ fn recover_engine(
         recovery.objects.sched.stop_engine(level, engine);
     }
     let has_packets = had_packets || recovery.objects.sched.lock().has_packets(engine);
+    let mut blame = Blame::default();
     let done = match decide::engine_action(cause, has_packets) {
         EngineAction::LoseDevices => {
-            let blame = Blame { culprits: suspects.to_vec(), bystanders: Vec::new() };
+            blame.culprits.extend_from_slice(suspects);
             lose_work(recovery, level, report, &blame, engine);
             report.outcome = RecoveryOutcome::DeviceLost;
             Ok(())
@@ -137,7 +138,8 @@ fn recover_engine(
         EngineAction::ResetPackets => {
             let is_told_once = decide::is_told_once(cause);
             let packets = engine_reset::Work::Packets;
-            let done = engine_reset::carry_out(recovery, level, engine, packets, report);
+            let done =
+                engine_reset::carry_out(recovery, level, engine, packets, &mut blame, report);
             // The packets were not at fault, and detection does not find this again.
             let of_engine = |queue: &HwQueue| queue.engine() == engine;
             if is_told_once
@@ -147,14 +149,14 @@ fn recover_engine(
             {
                 recovery.objects.sched.stop_engine(level, engine);
                 let work = engine_reset::Work::HwQueues(suspects);
-                engine_reset::carry_out(recovery, level, engine, work, report)
+                engine_reset::carry_out(recovery, level, engine, work, &mut blame, report)
             } else {
                 done
             }
         }
         EngineAction::ResetHwQueues => {
             let work = engine_reset::Work::HwQueues(suspects);
-            engine_reset::carry_out(recovery, level, engine, work, report)
+            engine_reset::carry_out(recovery, level, engine, work, &mut blame, report)
         }
     };
     match done {
@@ -162,7 +164,12 @@ fn recover_engine(
         Err(Escalation::Stop(bug)) => stop_adapter(level.into(), recovery, report, bug),
         Err(Escalation::AdapterReset(promotion)) => {
             report.reason.promotion = Some(promotion);
-            recover_adapter(recovery, level, report, suspects);
+            if blame.culprits.is_empty() {
+                blame.culprits.extend_from_slice(suspects);
+            }
+            // What the reset of the engine has cut off is gone.
+            // spec: PRE-173
+            recover_adapter(recovery, level, report, blame);
         }
     }
     recovery.record_recovery(&format!("recovery of {engine}"), start_ns, u64::from(report.code));
@@ -173,7 +180,7 @@ fn recover_adapter(
     recovery: &Recovery,
     level: &Passive,
     report: &mut RecoveryReport,
-    guilty: &[Culprit],
+    blame: Blame,
 ) {
     report.code = DebugReason::TimeoutDetected as u32;
     if !may_begin(level.into(), recovery, report, Scope::Adapter) {
@@ -181,7 +188,7 @@ fn recover_adapter(
     }
     recovery.port.count(Count::adapter_resets);
     let start_ns = recovery.port.platform.stamp_ns();
-    match adapter_reset::carry_out(recovery, level, guilty, report) {
+    match adapter_reset::carry_out(recovery, level, blame, report) {
         Ok(lost) => {
             report.lost.extend(lost);
             report.outcome = RecoveryOutcome::AdapterReset;

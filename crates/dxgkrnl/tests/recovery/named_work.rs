@@ -171,19 +171,50 @@ fn an_engine_without_hardware_queues_is_not_asked_for_their_progress() {
     });
 }
 
+/// Returns a process with a hardware queue that the driver will name in the next call of an entry.
+fn named_at(w: &World, entry: Entry) -> (Client, HwQueue) {
+    let guilty = w.client("guilty");
+    let queue = guilty.hw_queue_on(0);
+    let os_handle = w.calls().contexts.last().unwrap().0.os_handle;
+    let callbacks = w.hooked.start_info().callbacks;
+    w.hooked.on(entry, move || {
+        let loss = HwContextLoss::Culprit;
+        callbacks.invalidate_hw_context(&Passive::enter(), os_handle, loss).unwrap();
+    });
+    (guilty, queue)
+}
+
+/// What the driver names in the reset of an engine is cut off, whatever follows that reset.
+// spec: PRE-173
+#[test]
+fn a_named_hardware_queue_is_lost_if_the_reset_of_its_engine_becomes_the_adapter_s() {
+    for (entry, has_packets) in [(Entry::ResetEngine, true), (Entry::ResetHwEngine, false)] {
+        world().run(move |w| {
+            let (n, idle) = (w.client("bystander"), w.client("idle"));
+            let (guilty, _queue) = named_at(w, entry);
+            if has_packets {
+                n.submit_packet(n.context(0), &[Command::Timed { ns: 100 * S }]);
+            }
+            w.pass(SETTLED_NS);
+            w.hooked.fail_next(entry, Status::UNSUCCESSFUL);
+            let engine = TdrTest::EngineTdr { node_ordinal: 0, engine_ordinal: 0 };
+            w.kernel.debug_timeouts(engine).unwrap();
+            let outcome = &w.adapter().recoveries()[0].outcome;
+            assert_eq!(outcome, &RecoveryOutcome::AdapterReset);
+            assert!(hung(guilty.state()), "{entry:?}: {:?}", guilty.state());
+            assert_eq!(matches!(n.state(), Ok(DeviceState::Reset(_))), has_packets);
+            assert_eq!(idle.state(), Ok(DeviceState::Active));
+        });
+    }
+}
+
 /// The reset of an engine cuts off its packet, and the driver names the hardware queue that hung.
 // spec: PRE-104
 #[test]
 fn a_packet_that_a_reset_cuts_off_is_a_bystander_if_the_driver_names_a_hardware_queue() {
     world().run(|w| {
-        let (n, guilty) = (w.client("bystander"), w.client("guilty"));
-        let _queue = guilty.hw_queue_on(0);
-        let os_handle = w.calls().contexts.last().unwrap().0.os_handle;
-        let callbacks = w.hooked.start_info().callbacks;
-        w.hooked.on(Entry::ResetEngine, move || {
-            let loss = HwContextLoss::Culprit;
-            callbacks.invalidate_hw_context(&Passive::enter(), os_handle, loss).unwrap();
-        });
+        let n = w.client("bystander");
+        let (guilty, _queue) = named_at(w, Entry::ResetEngine);
         let context = n.context(0);
         n.submit_packet(context, &[Command::Timed { ns: 100 * S }]);
         w.pass(SETTLED_NS);

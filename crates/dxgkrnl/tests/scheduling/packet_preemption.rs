@@ -127,6 +127,28 @@ fn a_completion_that_races_with_the_request_counts_in_either_order() {
     }
 }
 
+/// An engine without power answers no request, and the kernel would reset it for that.
+// spec: PRE-172
+#[test]
+fn an_engine_and_its_device_keep_their_power_until_a_request_is_answered() {
+    let managed = |config: &mut MachineConfig| config.kernel.power = PowerManagement::Managed;
+    still(managed).run(|w| {
+        let (low, high) = (w.context(0), w.context_of(0, Priority::High));
+        submit(w, low, &ANY);
+        submit(w, high, &ANY);
+        assert_eq!(requests(w), [2]);
+        report(w, &[completed(1)]);
+        w.adapter().power_down_idle_engines();
+        assert_eq!(w.adapter().engine_power_state(ENGINE), ComponentState::F0);
+        assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
+        report(w, &[preempted(2, 1)]);
+        report(w, &[completed(3)]);
+        w.adapter().power_down_idle_engines();
+        assert_eq!(w.adapter().engine_power_state(ENGINE), ComponentState::F1);
+        assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
+    });
+}
+
 #[test]
 fn reports_that_make_no_sense_stop_the_adapter() {
     for (data, named) in [(preempted(9, 0), 9), (preempted(2, 2), 2), (completed(2), 2)] {

@@ -481,3 +481,28 @@ fn a_stop_inside_of_a_sampling_is_no_missed_interrupt() {
          t0 queue-wait q3 f2 0; t0 queue-signal q3 f2 1",
     );
 }
+
+/// A forced reset of the copy engine cuts off a paging packet and a queue of a process. The
+/// adapter is reset next, and the process is told of its loss.
+#[test]
+fn a_queue_that_is_cut_off_before_the_reset_of_the_adapter_is_lost() {
+    assert_holds(
+        "swarm/virtual | costs low; adapter standard; process a0 doomed; process a0 doomed; \
+         thread p0; thread p1; thread p0; t1 queue q0 raw user copy normal; \
+         t0 fence f0 api native cross-adapter 4; t1 fence f1 api native private 0; \
+         t1 execute q0 1000; t2 queue q3 api packet compute high; t1 register w0 f1 api 2; \
+         t1 reset-engine copy; t2 register w2 f0 api 5; t2 stop-process 3964",
+    );
+}
+
+/// After the stop the timer asks an engine to preempt a packet that is complete. The engine is
+/// idle, and keeps its power until it has answered.
+#[test]
+fn an_idle_engine_that_owes_an_answer_keeps_its_power() {
+    assert_holds(
+        "swarm/virtual | costs free; adapter standard managed-power=1 lazy-context-switch=1; \
+         process a0 steady; process a0 doomed; thread p0; thread p0; thread p1; \
+         t1 fence f2 api native cross-adapter 0; t0 stop-process 2354016472; \
+         t0 register w0 f2 api 0; t0 idle-engines; t2 semaphore 3; t0 tiles 2",
+    );
+}
