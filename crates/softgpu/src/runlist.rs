@@ -8,7 +8,8 @@
 //!
 //! Guarantee: two processes that always want a band get equal time in it, within 2(Q + M). Q is the
 //! process quantum, at least [`SLICE_NS`]; M is the longest time in which the engine may not leave
-//! a queue. Time is counted only while another queue competes, so a lone queue reads no clock.
+//! a queue. Time is counted only while another queue competes, so a lone queue reads no clock. Time
+//! in which the engine had no processor is not counted: a turn has a longest time, timed work an end.
 
 mod floor;
 mod place;
@@ -26,6 +27,10 @@ use tidegate_platform::CpuTime;
 
 /// The time slice of a packet in nanoseconds, where no quantum is set.
 pub(crate) const SLICE_NS: u64 = 1_000_000;
+
+/// The most that is counted without a call of [`RunList::timed_work_ended`], in nanoseconds. A turn
+/// is a short part of a packet, and takes longer only while its thread is stopped.
+const LONGEST_TURN_NS: u64 = 10_000_000;
 
 /// A context with ready queues.
 struct ContextSlot {
@@ -398,16 +403,31 @@ impl RunList {
         other_processes || self.is_rivalled(place.band) || slices && !ready.is_empty()
     }
 
+    /// Counts timed work that occupied the engine until now, or that was over at `until`.
+    // spec: HS-027
+    pub(crate) fn timed_work_ended(&mut self, until: CpuTime, clock: impl Fn() -> CpuTime) {
+        self.count(clock, |since, now| now.min(until).since(since));
+    }
+
     // spec: HS-006
     /// Counts the time since the last call. Returns the queue that the engine serves, or
     /// served last.
     fn account(&mut self, clock: impl Fn() -> CpuTime) -> Option<Served> {
+        // spec: HS-027
+        self.count(clock, |since, now| now.since(since).min(LONGEST_TURN_NS))
+    }
+
+    fn count(
+        &mut self,
+        clock: impl Fn() -> CpuTime,
+        spent_ns: impl Fn(CpuTime, CpuTime) -> u64,
+    ) -> Option<Served> {
         let served = self.served.as_mut()?;
         let Some(since) = served.since else { return Some(*served) };
         let now = clock();
         served.since = Some(now);
         // A turn has a cost even where the clock does not advance.
-        let spent_ns = now.since(since).max(1);
+        let spent_ns = spent_ns(since, now).max(1);
         served.context_used_ns += spent_ns;
         served.slice_used_ns += spent_ns;
         let served = *served;

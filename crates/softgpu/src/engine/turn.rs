@@ -230,8 +230,12 @@ impl Engine {
         let has_new_summaries = self.refresh(&mut cmp);
         self.read_doorbells(&mut cmp);
         self.exec.causes |= std::mem::take(&mut cmp.causes_due);
+        if let Some(Rest { until }) = self.rest.take() {
+            let list = &mut cmp.nodes[self.exec.node].list;
+            list.timed_work_ended(until, || gpu.platform.now());
+        }
         // A hint may come before the store to which it belongs.
-        (self.rest, self.looks_until) = (None, None);
+        self.looks_until = None;
         cmp.nodes[self.exec.node].recall = false;
         cmp.nodes[self.exec.node].resting = None;
         let picked;

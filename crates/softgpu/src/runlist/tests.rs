@@ -370,6 +370,33 @@ fn a_packet_keeps_its_equals_waiting_for_a_slice_and_not_where_the_engine_may_no
     }
 }
 
+/// Two processes share an engine. The process of the simulator is stopped for seconds: once while
+/// the engine rests in timed work, and once while it is in a turn.
+// spec: HS-027
+#[test]
+fn a_queue_does_not_pay_for_the_time_in_which_the_process_is_stopped() {
+    let stop_ns = 4_000 * MS;
+    for in_timed_work in [true, false] {
+        let loads = vec![load(place(1, 1, 1), MS, MS), load(place(2, 2, 1), MS, MS)];
+        let mut engine = Engine::new(Bands::default(), loads);
+        engine.run_for(4 * MS);
+        let stopped = engine.list.pop(|| engine.now).unwrap();
+        let until = engine.now.after(MS);
+        engine.now = until.after(stop_ns);
+        if in_timed_work {
+            engine.list.timed_work_ended(until, || engine.now);
+        }
+        engine.list.turn_ended(false, true, || engine.now);
+        engine.list.push(stopped, engine.loads[stopped.0 as usize].place, false, || engine.now);
+        engine.list.left(|| engine.now);
+        engine.order.clear();
+        engine.run_for(40 * MS);
+        let turns = |queue: u32| engine.order.iter().filter(|q| **q == queue).count();
+        let least = if in_timed_work { 19 } else { 15 };
+        assert!(turns(stopped.0) >= least, "{in_timed_work}: {} of 40 turns", turns(stopped.0));
+    }
+}
+
 /// No order of entries and removals loses or duplicates a queue.
 #[test]
 fn nothing_is_lost_and_nothing_comes_twice() {

@@ -506,3 +506,27 @@ fn an_idle_engine_that_owes_an_answer_keeps_its_power() {
          t0 register w0 f2 api 0; t0 idle-engines; t2 semaphore 3; t0 tiles 2",
     );
 }
+
+/// A packet of a driver with the Windows 7 model runs while the process is stopped. The engine
+/// gives the next packet its share beside a flood of the other process all the same.
+#[test]
+fn a_packet_that_ran_through_a_stop_does_not_pay_for_it() {
+    assert_holds(
+        "swarm/virtual | service; adapter windows-7-preemption; process a0 steady; \
+         process a0 steady; thread p0; thread p1; t0 queue q1 raw packet compute normal; \
+         t0 flood q1 3 20000000 1; t1 queue q4 raw user compute normal; \
+         t0 stop-process 3841728769; t1 flood q4 8 250000000 0",
+    );
+}
+
+/// The engine ends the slice of a queue late, because the process is stopped.
+#[test]
+fn a_queue_whose_slice_ends_late_does_not_pay_for_the_stop() {
+    assert_holds(
+        "swarm/virtual | adapter standard; process a0 steady; process a0 doomed; thread p0; \
+         thread p1; thread p1; t2 queue q2 raw packet copy normal; t2 prompt q2 162018; \
+         t0 queue q3 raw user copy normal; t1 queue q5 raw hardware copy normal; \
+         t0 flood q3 6 250000000 0; t1 queue q8 raw packet copy normal; \
+         t2 stop-process 1776630800; t1 prompt q8 54753",
+    );
+}
