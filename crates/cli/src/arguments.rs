@@ -610,6 +610,9 @@ pub(crate) struct Swarm {
     /// allows)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) programs: Option<u64>,
+    /// Number of operations of a program (default: 50, and 14 on explored machines)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=2000))]
+    pub(crate) operations: Option<u16>,
     /// Time limit on each ground; a program that has begun is finished, and a failure is shrunk
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: Option<u64>,

@@ -99,6 +99,7 @@ fn hunt_on(
         ground,
         Bounds {
             seeds: &mut seeds,
+            steps: arguments.operations.map(usize::from),
             keep_going: &|| clock.now().0 < end && !(arguments.first_failure && has_failed.get()),
             keep_shrinking: &keep_shrinking,
             is_verified: arguments.verify_driver,

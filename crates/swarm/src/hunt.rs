@@ -93,6 +93,8 @@ pub type RunOnHost = dyn Fn(Where, &Program) -> Option<Failure>;
 pub struct Bounds<'a> {
     /// Seeds to run.
     pub seeds: &'a mut dyn Iterator<Item = u64>,
+    /// Steps of a program; `None` for the number of the ground.
+    pub steps: Option<usize>,
     /// Returns whether another program is run.
     pub keep_going: &'a dyn Fn() -> bool,
     /// Returns whether the shrinker may run again, given the number of this run for the failure.
@@ -117,7 +119,9 @@ pub fn hunt(ground: Ground, bounds: Bounds<'_>) -> Hunted {
         if !(bounds.keep_going)() {
             break;
         }
-        let mut program = generate::program(seed, ground.shape());
+        let shape = ground.shape();
+        let steps = bounds.steps.unwrap_or(shape.steps);
+        let mut program = generate::program(seed, Shape { steps, ..shape });
         if bounds.is_verified {
             program.adapters.iter_mut().for_each(AdapterSetup::verify);
         }

@@ -42,6 +42,19 @@ fn shards_are_parts_of_the_seeds() {
     assert_eq!(parts.iter().sum::<u64>(), whole, "{parts:?}");
 }
 
+/// The number of operations is at most what is asked for: a program of few kinds stays short.
+#[test]
+fn programs_have_the_number_of_operations_that_is_asked_for() {
+    for (asked, programs) in [(1, 12), (120, 3)] {
+        let line = format!("--operations {asked} --programs {programs} --seed 5");
+        let row = &swarm("swarm-operations", &line)["grounds"][0];
+        let found = row["operations"].as_u64().unwrap();
+        let most = asked * programs;
+        assert!((most * 9 / 10..=most).contains(&found), "{found} of {most}: {row}");
+    }
+    refused(&["swarm", "--operations", "0"], &["--operations", "0 is not in 1..=2000"]);
+}
+
 #[test]
 fn wrong_bounds_and_shards_are_refused() {
     for shard in ["3/3", "1", "a/b", "0/0"] {

@@ -53,7 +53,8 @@ struct Injected {
 /// that a killed process has left take to be found.
 const SETTLE_NS: u64 = 10_000_000_000;
 
-/// The longest run in virtual time. Programs of the generator take some seconds with hangs.
+/// What a run in virtual time may take beyond its bound before it is ended. Programs of the
+/// generator without a bound take some seconds with hangs.
 const LIMIT_NS: u64 = 120_000_000_000;
 
 /// The service of a run, to be ended.
@@ -296,7 +297,8 @@ impl Stage {
             return;
         }
         let stage = Arc::downgrade(self);
-        let (platform, end) = (self.platform.clone(), self.platform.now().after(LIMIT_NS));
+        let limit_ns = LIMIT_NS.saturating_add(self.bounds.run_ns.unwrap_or(0));
+        let (platform, end) = (self.platform.clone(), self.platform.now().after(limit_ns));
         self.platform.spawn_worker("limit of the run", move || {
             platform.sleep_until(end);
             if let Some(stage) = stage.upgrade()

@@ -28,6 +28,7 @@ fn hold_with(ground: Ground, seeds: std::ops::Range<u64>, is_verified: bool) {
             is_verified,
             faulty: None,
             seeds: &mut { seeds },
+            steps: None,
             keep_going: &|| true,
             keep_shrinking: &|runs| runs < SHRINK_RUNS,
             on_host: &on_threads,

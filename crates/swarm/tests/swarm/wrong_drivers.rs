@@ -21,6 +21,7 @@ fn hold(ground: Ground, seeds: std::ops::Range<u64>) {
                 is_verified: false,
                 faulty: Some(clause),
                 seeds: &mut { seeds.clone() },
+                steps: None,
                 keep_going: &|| true,
                 keep_shrinking: &|runs| runs < SHRINK_RUNS,
                 on_host: &on_threads,
