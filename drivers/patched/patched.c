@@ -3,7 +3,7 @@
  * patches, preemption, recovery of engines and of the adapter, flips.
  *
  * drivers/packet has rings, interrupts, preemption and recovery. This file has what differs without
- * GPU virtual addresses: segments, contexts, paging, DxgkDdiRender, DxgkDdiPatch,
+ * GPU virtual addresses: segments, contexts, allocations, paging, DxgkDdiRender, DxgkDdiPatch,
  * DxgkDdiSubmitCommand.
  *
  * Binding table: operand n of a command has slot n. A command binds its slots at split points
@@ -40,6 +40,21 @@ typedef struct _BUFFER_DATA {
     ULONG Patches;
     ULONG Submissions;
 } BUFFER_DATA;
+
+/*
+ * Memory of a process: the user-mode driver passes its bytes as the private data of its allocation.
+ * Passes with two words are surfaces.
+ */
+typedef struct _MEMORY {
+    ULONG64 Bytes;
+    LONG Opens;
+} MEMORY, *PMEMORY;
+
+/* What a device has of it: hDeviceSpecificAllocation. */
+typedef struct _OPENED {
+    PDEVICE Device;
+    PMEMORY Memory;
+} OPENED, *POPENED;
 
 /* Capabilities */
 
@@ -249,6 +264,80 @@ static BOOLEAN AppendCommand(
     return TRUE;
 }
 
+/* Allocations */
+
+static NTSTATUS CreateAllocation(HANDLE hAdapter, DXGKARG_CREATEALLOCATION *pCreateAllocation) {
+    DXGK_ALLOCATIONINFO *info = pCreateAllocation->pAllocationInfo;
+    PMEMORY memory;
+    PAGED_CODE();
+    if (pCreateAllocation->NumAllocations != 1 ||
+        info->PrivateDriverDataSize != sizeof(memory->Bytes)) {
+        return CreateSurfaces(hAdapter, pCreateAllocation);
+    }
+    memory = (PMEMORY)ExAllocatePoolZero(NonPagedPoolNx, sizeof(*memory), TAG);
+    if (memory == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    RtlCopyMemory(&memory->Bytes, info->pPrivateDriverData, sizeof(memory->Bytes));
+    info->Alignment = PAGE_SIZE;
+    info->Size = (SIZE_T)memory->Bytes;
+    info->PreferredSegment.SegmentId0 = SEGMENT_LOCAL;
+    info->SupportedReadSegmentSet = info->SupportedWriteSegmentSet =
+        1u << (SEGMENT_SYSTEM - 1) | 1u << (SEGMENT_LOCAL - 1);
+    info->hAllocation = memory;
+    return STATUS_SUCCESS;
+}
+
+static NTSTATUS OpenAllocation(HANDLE hDevice, const DXGKARG_OPENALLOCATION *pOpenAllocation) {
+    DXGK_OPENALLOCATIONINFO *info = pOpenAllocation->pOpenAllocation;
+    PDEVICE device = (PDEVICE)hDevice;
+    DXGKARGCB_GETHANDLEDATA query;
+    PMEMORY memory;
+    POPENED opened;
+    PAGED_CODE();
+    if (pOpenAllocation->NumAllocations != 1) {
+        return STATUS_INVALID_PARAMETER;
+    }
+    RtlZeroMemory(&query, sizeof(query));
+    query.hObject = info->hAllocation;
+    query.Type = DXGK_HANDLE_ALLOCATION;
+    memory = (PMEMORY)device->Adapter->Kernel.DxgkCbGetHandleData(&query);
+    if (memory == NULL) {
+        return STATUS_INVALID_PARAMETER;
+    }
+    opened = (POPENED)ExAllocatePoolZero(NonPagedPoolNx, sizeof(*opened), TAG);
+    if (opened == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    opened->Device = device;
+    opened->Memory = memory;
+    InterlockedIncrement(&memory->Opens);
+    info->hDeviceSpecificAllocation = opened;
+    return STATUS_SUCCESS;
+}
+
+static NTSTATUS CloseAllocation(HANDLE hDevice, const DXGKARG_CLOSEALLOCATION *pCloseAllocation) {
+    UINT i;
+    PAGED_CODE();
+    for (i = 0; i < pCloseAllocation->NumAllocations; i++) {
+        POPENED opened = (POPENED)pCloseAllocation->pOpenHandleList[i];
+        NT_ASSERT(opened->Device == (PDEVICE)hDevice);
+        NT_ASSERT(opened->Memory->Opens > 0);
+        InterlockedDecrement(&opened->Memory->Opens);
+        ExFreePoolWithTag(opened, TAG);
+    }
+    UNREFERENCED_PARAMETER(hDevice);
+    return STATUS_SUCCESS;
+}
+
+/* Whether an entry of an allocation list has the bytes from an offset on. */
+static BOOLEAN HasOffset(const DXGK_ALLOCATIONLIST *allocation, UINT offset) {
+    const OPENED *opened = (const OPENED *)allocation->hDeviceSpecificAllocation;
+    return opened != NULL && offset < opened->Memory->Bytes;
+}
+
+/* Buffers */
+
 static NTSTATUS Render(HANDLE hContext, DXGKARG_RENDER *pRender) {
     const UCHAR *commands = (const UCHAR *)pRender->pCommand;
     const D3DDDI_PATCHLOCATIONLIST *in = pRender->pPatchLocationListIn;
@@ -280,7 +369,10 @@ static NTSTATUS Render(HANDLE hContext, DXGKARG_RENDER *pRender) {
             const D3DDDI_PATCHLOCATIONLIST *location = &in[entry + operands];
             if (location->PatchOffset <= offset || location->PatchOffset % sizeof(words[0]) != 0 ||
                 location->AllocationIndex >= pRender->AllocationListSize ||
-                location->AllocationIndex == NO_ALLOCATION) {
+                location->AllocationIndex == NO_ALLOCATION ||
+                !HasOffset(
+                    &pRender->pAllocationList[location->AllocationIndex],
+                    location->AllocationOffset)) {
                 return STATUS_INVALID_PARAMETER;
             }
             operands++;
@@ -327,8 +419,8 @@ static NTSTATUS Patch(HANDLE hAdapter, const DXGKARG_PATCH *pPatch) {
             location->PatchOffset >= pPatch->DmaBufferSubmissionEndOffset) {
             continue;
         }
-        if (allocation->SegmentId == 0) {
-            return STATUS_INVALID_PARAMETER; /* not paged in */
+        if (allocation->SegmentId == 0 || !HasOffset(allocation, location->AllocationOffset)) {
+            return STATUS_INVALID_PARAMETER; /* not paged in, or not open */
         }
         address = (ULONG64)allocation->PhysicalAddress.QuadPart + location->AllocationOffset;
         RtlCopyMemory(
@@ -372,6 +464,9 @@ static VOID FillPatchedEntries(PDRIVER_INITIALIZATION_DATA entries) {
     entries->DxgkDdiQueryAdapterInfo = QueryPatchedAdapterInfo;
     entries->DxgkDdiCreateContext = CreatePatchedContext;
     entries->DxgkDdiBuildPagingBuffer = BuildPhysicalPagingBuffer;
+    entries->DxgkDdiCreateAllocation = CreateAllocation;
+    entries->DxgkDdiOpenAllocation = OpenAllocation;
+    entries->DxgkDdiCloseAllocation = CloseAllocation;
     entries->DxgkDdiRender = Render;
     entries->DxgkDdiPatch = Patch;
     entries->DxgkDdiSubmitCommand = SubmitCommand;

@@ -124,6 +124,8 @@ typedef struct _TIDEGATE_HOST {
     UINT (*OsCaps)(PVOID);
     /* A step of an atomic operation: another agent may run before and after it. */
     VOID (*Atomic)(PVOID);
+    PVOID (*HandleData)(PVOID, D3DKMT_HANDLE handle, UINT of_device, BOOLEAN acquire);
+    VOID (*ReleaseHandleData)(PVOID, PVOID data);
 } TIDEGATE_HOST;
 
 static const TIDEGATE_HOST *host;
@@ -159,6 +161,9 @@ NTSTATUS DxgkInitialize(
 
 NTSTATUS TidegateDisconnectDoorbell(const VOID *Arguments);
 VOID TidegateGetOSCaps(UINT *Caps);
+PVOID TidegateGetHandleData(const DXGKARGCB_GETHANDLEDATA *Data);
+PVOID TidegateAcquireHandleData(const DXGKARGCB_GETHANDLEDATA *Data, PHANDLE ReleaseHandle);
+VOID TidegateReleaseHandleData(DXGKARGCB_RELEASEHANDLEDATA Data);
 
 NTSTATUS TidegateDisconnectDoorbell(const VOID *Arguments) {
     if (!check("DxgkCbDisconnectDoorbell", PASSIVE_LEVEL) || Arguments == NULL) {
@@ -170,6 +175,32 @@ NTSTATUS TidegateDisconnectDoorbell(const VOID *Arguments) {
 VOID TidegateGetOSCaps(UINT *Caps) {
     check("GetOSCaps", PASSIVE_LEVEL);
     *Caps = host->OsCaps(host->Host);
+}
+
+static PVOID handle_data(
+    const char *function, const DXGKARGCB_GETHANDLEDATA *data, BOOLEAN acquire) {
+    if (!check(function, APC_LEVEL) || data == NULL || data->Type != DXGK_HANDLE_ALLOCATION) {
+        return NULL;
+    }
+    return host->HandleData(host->Host, data->hObject, data->Flags.DeviceSpecific, acquire);
+}
+
+PVOID TidegateGetHandleData(const DXGKARGCB_GETHANDLEDATA *Data) {
+    return handle_data("DxgkCbGetHandleData", Data, FALSE);
+}
+
+PVOID TidegateAcquireHandleData(const DXGKARGCB_GETHANDLEDATA *Data, PHANDLE ReleaseHandle) {
+    PVOID found = handle_data("DxgkCbAcquireHandleData", Data, TRUE);
+    if (ReleaseHandle != NULL) {
+        *ReleaseHandle = found;
+    }
+    return found;
+}
+
+VOID TidegateReleaseHandleData(DXGKARGCB_RELEASEHANDLEDATA Data) {
+    if (check("DxgkCbReleaseHandleData", APC_LEVEL)) {
+        host->ReleaseHandleData(host->Host, Data.ReleaseHandle);
+    }
 }
 
 /* Messages */

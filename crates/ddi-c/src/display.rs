@@ -96,7 +96,7 @@ impl PrimaryDdi for CDriver {
                 return Err(Status::NO_MEMORY);
             }
         }
-        let allocation = self.add_allocation(words.0, words.1)?;
+        let allocation = self.add_words(words.0, words.1)?;
         let kept = *self.objects.lock().primaries.entry(words).or_insert(allocation);
         // Another present has described the same surface meanwhile.
         if kept != allocation {

@@ -6,7 +6,7 @@
 //!   the device's.
 
 use crate::CDriver;
-use crate::address::{address_of, address_of_first};
+use crate::address::address_of_first;
 use crate::pci::DOORBELLS;
 use crate::rule::Rule;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ use tidegate_ddi::{
 use tidegate_gpu_abi::{QueueId, SummaryHint};
 use tidegate_platform::Page;
 use tidegate_wddm_abi::d3dkmddi;
-use tidegate_wddm_abi::miniport::{AllocationInfo, CreateAllocation, DestroyAllocation};
 
 /// Bytes from the doorbell of one queue to the next.
 const DOORBELL_STRIDE: u64 = 4096;
@@ -31,56 +30,11 @@ fn queue_at(address: u64) -> Option<QueueId> {
 }
 
 impl CDriver {
-    /// Creates an allocation of the driver with two words of private data: of memory of a process
-    /// the address and the bytes, of a surface its description. Returns its handle.
-    pub(crate) fn add_allocation(&self, first: u64, second: u64) -> Result<u64, Status> {
-        let mut private_data = [first, second];
-        let mut info = AllocationInfo {
-            private_driver_data: address_of(&mut private_data),
-            private_driver_data_size: size_of_val(&private_data) as u32,
-            alignment: 0,
-            size: 0,
-            pitch_aligned_size: 0,
-            hinted_bank: 0,
-            preferred_segment: 0,
-            supported_read_segment_set: 0,
-            supported_write_segment_set: 0,
-            eviction_segment_set: 0,
-            physical_adapter_index: 0,
-            allocation: 0,
-            flags: 0,
-            allocation_usage_hint: 0,
-            allocation_priority: 0,
-            flags2: 0,
-        };
-        let mut c = CreateAllocation {
-            private_driver_data: 0,
-            private_driver_data_size: 0,
-            allocations: 1,
-            allocation_info: address_of(&mut info),
-            resource: 0,
-            flags: 0,
-        };
-        self.call("DxgkDdiCreateAllocation", |e| e.create_allocation(self.adapter, &mut c))?;
-        Ok(info.allocation)
-    }
-
-    pub(crate) fn remove_allocations(&self, allocations: &[u64]) {
-        let mut list = allocations.to_vec();
-        let mut c = DestroyAllocation {
-            allocations: list.len() as u32,
-            allocation_list: address_of_first(&mut list),
-            resource: 0,
-            flags: 0,
-        };
-        self.must("DxgkDdiDestroyAllocation", |e| e.destroy_allocation(self.adapter, &mut c));
-    }
-
     // spec: UMS-067
     fn add_doorbell(&self, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
-        let ring = self.add_allocation(args.ring.ring_gpu_va, args.ring.ring.len())?;
+        let ring = self.add_words(args.ring.ring_gpu_va, args.ring.ring.len())?;
         let control_bytes = 8 * args.ring.control.len() as u64;
-        let control = self.add_allocation(args.ring.control_gpu_va, control_bytes);
+        let control = self.add_words(args.ring.control_gpu_va, control_bytes);
         let control = control.inspect_err(|_| self.remove_allocations(&[ring]))?;
         let mut c = d3dkmddi::CreateDoorbell {
             hw_queue: args.hw_queue.0,

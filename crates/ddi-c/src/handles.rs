@@ -164,6 +164,14 @@ impl Host {
         }
     }
 
+    /// DxgkCbReleaseHandleData.
+    pub(crate) fn release_handle_data(&self, acquired: u64) {
+        if !self.handle_data.lock().release(acquired) {
+            let what = format!("DxgkCbReleaseHandleData of {acquired:#x}, which is not acquired");
+            self.violation(Rule::Handle, what);
+        }
+    }
+
     /// Records handles and references that the driver keeps when it is unloaded.
     pub(crate) fn check_handles(&self) {
         let (open, references) = {
@@ -174,6 +182,15 @@ impl Host {
             self.violation(
                 Rule::Handle,
                 format!("the driver was unloaded with {open} open handles"),
+            );
+        }
+        let acquired = self.handle_data.lock().acquired();
+        if acquired > 0 {
+            self.violation(
+                Rule::Handle,
+                format!(
+                    "the driver was unloaded with {acquired} handles of DxgkCbAcquireHandleData"
+                ),
             );
         }
         if references > 0 {

@@ -8,6 +8,7 @@ use crate::address::{address_of, address_of_first, address_of_shared};
 use crate::callers::Callers;
 use crate::code_test::{CodeTest, Injected, Trial};
 use crate::dpc_queue::{Agents, Routines};
+use crate::handle_data::HandleData;
 use crate::hardware::Hardware;
 use crate::registry::{Handles, Registry, SOFTWARE_KEY};
 use crate::rule::{BrokenRules, Finding, Rule};
@@ -59,6 +60,7 @@ pub(crate) struct Host {
     pub(crate) waitables: Mutex<Waitables>,
     pub(crate) callers: Mutex<Callers>,
     pub(crate) handles: Mutex<Handles>,
+    pub(crate) handle_data: Mutex<HandleData>,
     /// Mapped bus addresses (MmMapIoSpace) and how often each is mapped.
     mappings: Mutex<BTreeMap<(u64, u64), u32>>,
     /// DeviceRegistryPath.
@@ -168,6 +170,7 @@ impl Host {
             waitables: platform.mutex("driver's objects", Waitables::new()),
             callers: platform.mutex("driver's callers", Callers::default()),
             handles: platform.mutex("driver's handles", Handles::new(registry)),
+            handle_data: platform.mutex("data of handles", HandleData::default()),
             mappings: platform.mutex("driver's mappings", BTreeMap::new()),
             software_path: SOFTWARE_KEY.encode_utf16().chain([0]).collect(),
             resources,

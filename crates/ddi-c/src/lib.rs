@@ -6,17 +6,16 @@
 //! entries of DRIVER_INITIALIZATION_DATA, and the driver's callbacks into `ddi::Callbacks`
 //! (decisions/0173).
 //!
-//! Rooms, each using those before it: `address` · `error` · `rule` (what the host checks) ·
-//! `steps` (of an exploration) · `pci`, `model`, `hardware` (the device: the software GPU, or a
-//! library of the user) · `objects` · `dpc_queue`, `callers`, `registry`, `waitable` (what
-//! the host keeps) · `host` (what the driver's code uses: levels, locks, memory, registers,
-//! reports) · `stack` (callers and their stacks) · `handles` (keys and objects) · `waits` (events,
-//! mutexes, semaphores) · `agents` (DPCs, timers, threads, work) · `foreign` (all unsafe code: the
-//! library, the two tables of
-//! functions, calls into the driver) · `driver` (the driver's state, loading and ending) · `start`
-//! (start, stop, capabilities) · `memory` (page tables and paging) · `packets` (contexts, packets,
-//! interrupts, recovery) · `patching` (packets with physical addresses) ·
-//! `display` (flips and vertical syncs).
+//! Rooms, each using those before it: `address` · `error` · `rule` (what the host checks) · `steps`
+//! (of an exploration) · `pci`, `model`, `hardware` (the device: the software GPU, or a library of
+//! the user) · `objects` · `dpc_queue`, `callers`, `registry`, `waitable`, `handle_data` (what the
+//! host keeps) · `host` (what the driver's code uses: levels, locks, memory, registers, reports) ·
+//! `stack` (callers and their stacks) · `handles` (keys and objects) · `waits` (events, mutexes,
+//! semaphores) · `agents` (DPCs, timers, threads, work) · `foreign` (all unsafe code: the library,
+//! the two tables of functions, calls into the driver) · `driver` (the driver's state, loading and
+//! ending) · `start` (start, stop, capabilities) · `memory` (page tables and paging) · `packets`
+//! (contexts, packets, interrupts, recovery) · `allocations` · `patching` (packets with physical
+//! addresses) · `display` (flips and vertical syncs).
 //!
 //! Invariants:
 //! - each [`CDriver`] has its own copy of the library, so static variables belong to one adapter;
@@ -26,6 +25,7 @@
 
 mod address;
 mod agents;
+mod allocations;
 mod callers;
 mod code_test;
 mod display;
@@ -35,6 +35,7 @@ mod driver;
 mod error;
 mod fences;
 mod foreign;
+mod handle_data;
 mod handles;
 mod hardware;
 mod host;

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use tidegate_ddi::memory::{PageTableShape, PagingOperation, Segment, UpdatePageTable};
 use tidegate_ddi::queue::{CreateContext, CreateDevice, SetRootPageTable, SubmitCommandVirtual};
 use tidegate_ddi::{
-    AdapterCaps, AdapterResetDdi, CancelCommand, CancellationDdi, DdiVersion, DebugInfo,
-    DebugReason, Dirql, Dispatch, DisplayDdi, Driver, DriverHandle, EngineId, EngineResetDdi,
-    EngineStatus, FeatureDdi, HwQueueDdi, InterruptService, NativeFenceDdi, Passive, PatchDdi,
-    PowerDdi, PreemptCommand, PreemptionDdi, PrimaryDdi, PriorityBandDdi, StartInfo, Status,
-    UserModeSubmissionDdi,
+    AdapterCaps, AdapterResetDdi, AllocationDdi, CancelCommand, CancellationDdi, DdiVersion,
+    DebugInfo, DebugReason, Dirql, Dispatch, DisplayDdi, Driver, DriverHandle, EngineId,
+    EngineResetDdi, EngineStatus, FeatureDdi, HwQueueDdi, InterruptService, NativeFenceDdi,
+    Passive, PatchDdi, PowerDdi, PreemptCommand, PreemptionDdi, PrimaryDdi, PriorityBandDdi,
+    StartInfo, Status, UserModeSubmissionDdi,
 };
 use tidegate_gpu_abi::InterruptSink;
 use tidegate_platform::level::Level;
@@ -234,6 +234,10 @@ impl Driver for CDriver {
 
     fn patching(&self) -> Option<&dyn PatchDdi> {
         self.has_all(place::PATCHING).then_some(self)
+    }
+
+    fn allocations(&self) -> Option<&dyn AllocationDdi> {
+        self.has_all(place::ALLOCATIONS).then_some(self)
     }
 
     fn display(&self) -> Option<&dyn DisplayDdi> {

@@ -4,8 +4,8 @@
 //!   an address, which the user-mode driver makes. The list is made here: the words of the
 //!   addresses are 0 in pCommand, and each has an entry of pPatchLocationListIn.
 //! - Entry 0 of an allocation list is no allocation, which unbinds a slot. The others are the
-//!   allocations that the list names, in the kernel's order. The driver has opened none of them, so
-//!   hDeviceSpecificAllocation is 0.
+//!   allocations that the list names, in the kernel's order. hDeviceSpecificAllocation is 0 from a
+//!   driver without DxgkDdiOpenAllocation.
 //! - The passes of a command buffer that does not fit (MultipassOffset) are joined to one DMA
 //!   buffer. They share one private data, and the last pass writes it last.
 
@@ -15,7 +15,7 @@ use crate::objects::{BufferSizes, SegmentAddresses};
 use crate::rule::Rule;
 use tidegate_ddi::memory::PagingBuffer;
 use tidegate_ddi::patch::{Patch, PatchLocation, Render, RenderAllocation, SubmitCommandPhysical};
-use tidegate_ddi::{Dispatch, EngineId, Passive, PatchDdi, Status};
+use tidegate_ddi::{Dispatch, DriverHandle, EngineId, Passive, PatchDdi, Status};
 use tidegate_gpu_abi::program::ArgumentKind;
 use tidegate_gpu_abi::{Command, CommandReader};
 use tidegate_platform::level::Level;
@@ -51,8 +51,13 @@ struct Commands {
 }
 
 /// The part of an allocation list for an allocation.
-fn allocation_entry(write: bool, (segment, at): (u32, u64)) -> AllocationEntry {
-    [0, u64::from(write) | u64::from(segment) << 1, at]
+fn allocation_entry(
+    opened: Option<DriverHandle>,
+    write: bool,
+    (segment, at): (u32, u64),
+) -> AllocationEntry {
+    let opened = opened.map_or(0, |handle| handle.0);
+    [opened, u64::from(write) | u64::from(segment) << 1, at]
 }
 
 fn no_entry() -> Entry {
@@ -165,8 +170,8 @@ impl CDriver {
                 ..no_entry()
             });
         let locations = locations.collect();
-        let writes = used.iter().map(|index| args.allocations[*index as usize].write);
-        let entries = writes.map(|write| allocation_entry(write, (0, 0)));
+        let listed = used.iter().map(|index| args.allocations[*index as usize]);
+        let entries = listed.map(|of| allocation_entry(of.opened, of.write, (0, 0)));
         let allocations = std::iter::once([0; 3]).chain(entries).collect();
         Ok(Commands { words, used, allocations, locations })
     }
@@ -272,7 +277,8 @@ impl CDriver {
             args.locations.iter().map(|location| published(location, &used)).collect();
         let place = |index: &u32| {
             let at = args.allocations.get(*index as usize).copied().flatten();
-            allocation_entry(false, at.map_or((0, 0), |at| addresses.of(at)))
+            let opened = args.opened.get(*index as usize).copied().flatten();
+            allocation_entry(opened, false, at.map_or((0, 0), |at| addresses.of(at)))
         };
         let mut allocations: Vec<AllocationEntry> =
             std::iter::once([0; 3]).chain(used.iter().map(place)).collect();

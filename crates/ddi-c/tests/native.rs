@@ -137,6 +137,28 @@ fn the_kernels_functions_of_features_answer_as_their_pages_say() {
     }
 }
 
+/// The handles of allocations are found while they are open, and are acquired and released.
+#[test]
+fn handles_of_allocations_have_the_drivers_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("driver.so");
+    for (mistake, found) in [
+        ("-DMISTAKE=0", ""),
+        ("-DMISTAKE=4", "handles of DxgkCbAcquireHandleData"),
+        ("-DMISTAKE=5", "which is not acquired"),
+    ] {
+        if !compile_checks(mistake, &library) {
+            return;
+        }
+        for submission in ALL {
+            let (ran, findings) = try_run(&library, "hello.toml", Clock::Virtual, submission, &[]);
+            assert!(ran.is_ok_and(|report| report.are_right()), "{submission:?}");
+            assert_eq!(findings.is_empty(), found.is_empty(), "{findings:?}");
+            assert!(findings.iter().all(|finding| finding.contains(found)), "{findings:?}");
+        }
+    }
+}
+
 /// The driver declares room for 5 packets beside its other scheduling capabilities.
 // spec: NF-177, NF-292
 #[test]

@@ -1,7 +1,8 @@
 /*
  * The native driver, which checks the kernel's functions of features in DxgkDdiStartDevice, and
- * the logs that it is given. It declares room for 5 packets. With MISTAKE 1 a connected doorbell
- * has a wrong address, with 2 and 3 a capability is impossible.
+ * the logs that it is given, and it opens allocations. It declares room for 5 packets. With MISTAKE
+ * 1 a connected doorbell has a wrong address, with 2 and 3 a capability is impossible, with 4 the
+ * handle of an allocation stays acquired, with 5 it is released twice.
  */
 #define INITGUID
 #define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM3_2
@@ -102,6 +103,78 @@ static NTSTATUS CheckedSetLogBuffer(const DXGKARG_SETNATIVEFENCELOGBUFFER *args)
     return SetNativeFenceLogBuffer(args);
 }
 
+/* What a device has of an allocation. The object of the allocation is its size. */
+typedef struct _OPENED {
+    HANDLE Device;
+    PULONG64 Bytes;
+} OPENED, *POPENED;
+
+static PADAPTER OpeningAdapter;
+
+static PVOID HandleData(D3DKMT_HANDLE handle, BOOLEAN of_device) {
+    DXGKARGCB_GETHANDLEDATA query;
+    DXGKARGCB_RELEASEHANDLEDATA release;
+    PVOID data, acquired;
+    RtlZeroMemory(&query, sizeof(query));
+    query.hObject = handle;
+    query.Type = DXGK_HANDLE_ALLOCATION;
+    query.Flags.DeviceSpecific = of_device;
+    data = OpeningAdapter->Kernel.DxgkCbGetHandleData(&query);
+    RtlZeroMemory(&release, sizeof(release));
+    release.Type = DXGK_HANDLE_ALLOCATION;
+    acquired = OpeningAdapter->Kernel.DxgkCbAcquireHandleData(&query, &release.ReleaseHandle);
+    NT_ASSERT(acquired == data);
+    if (MISTAKE != 4) {
+        OpeningAdapter->Kernel.DxgkCbReleaseHandleData(release);
+    }
+    if (MISTAKE == 5) {
+        OpeningAdapter->Kernel.DxgkCbReleaseHandleData(release);
+    }
+    return data;
+}
+
+static NTSTATUS CheckedCreateAllocation(HANDLE hAdapter, DXGKARG_CREATEALLOCATION *pCreate) {
+    DXGK_ALLOCATIONINFO *info = pCreate->pAllocationInfo;
+    PULONG64 bytes;
+    OpeningAdapter = (PADAPTER)hAdapter;
+    if (info->PrivateDriverDataSize != sizeof(*bytes)) {
+        return CreateAllocation(hAdapter, pCreate); /* a ring, or its control area */
+    }
+    bytes = (PULONG64)ExAllocatePoolZero(NonPagedPoolNx, sizeof(*bytes), TAG);
+    if (bytes == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    RtlCopyMemory(bytes, info->pPrivateDriverData, sizeof(*bytes));
+    info->Size = *bytes;
+    info->SupportedReadSegmentSet = info->SupportedWriteSegmentSet = SEGMENT_APERTURE;
+    info->hAllocation = bytes;
+    return STATUS_SUCCESS;
+}
+
+static NTSTATUS CheckedOpenAllocation(HANDLE hDevice, const DXGKARG_OPENALLOCATION *pOpen) {
+    DXGK_OPENALLOCATIONINFO *info = pOpen->pOpenAllocation;
+    POPENED opened;
+    NT_ASSERT(pOpen->NumAllocations == 1 && pOpen->Flags.Create);
+    opened = (POPENED)ExAllocatePoolZero(NonPagedPoolNx, sizeof(*opened), TAG);
+    if (opened == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    opened->Device = hDevice;
+    opened->Bytes = (PULONG64)HandleData(info->hAllocation, FALSE);
+    NT_ASSERT(opened->Bytes != NULL && HandleData(info->hAllocation, TRUE) == NULL);
+    NT_ASSERT(HandleData(0, FALSE) == NULL);
+    NT_ASSERT(RtlCompareMemory(opened->Bytes, info->pPrivateDriverData, 8) == 8);
+    info->hDeviceSpecificAllocation = opened;
+    return STATUS_SUCCESS;
+}
+
+static NTSTATUS CheckedCloseAllocation(HANDLE hDevice, const DXGKARG_CLOSEALLOCATION *pClose) {
+    POPENED opened = (POPENED)pClose->pOpenHandleList[0];
+    NT_ASSERT(pClose->NumAllocations == 1 && opened->Device == hDevice);
+    ExFreePoolWithTag(opened, TAG);
+    return STATUS_SUCCESS;
+}
+
 static NTSTATUS CheckedQueryAdapterInfo(
     HANDLE hAdapter, const DXGKARG_QUERYADAPTERINFO *pQueryAdapterInfo) {
     NTSTATUS status = QueryNativeAdapterInfo(hAdapter, pQueryAdapterInfo);
@@ -124,5 +197,8 @@ static NTSTATUS Checked(
     data->DxgkDdiStartDevice = CheckedStartDevice;
     data->DxgkDdiSetNativeFenceLogBuffer = CheckedSetLogBuffer;
     data->DxgkDdiConnectDoorbell = CheckedConnectDoorbell;
+    data->DxgkDdiCreateAllocation = CheckedCreateAllocation;
+    data->DxgkDdiOpenAllocation = CheckedOpenAllocation;
+    data->DxgkDdiCloseAllocation = CheckedCloseAllocation;
     return DxgkInitialize(DriverObject, RegistryPath, data);
 }

@@ -49,9 +49,34 @@ static NTSTATUS PlantedQuery(HANDLE hAdapter, const DXGKARG_QUERYADAPTERINFO *pQ
     return status;
 }
 
+static NTSTATUS PlantedCreateAllocation(HANDLE hAdapter, DXGKARG_CREATEALLOCATION *pCreate) {
+    NTSTATUS status = CreateAllocation(hAdapter, pCreate);
+    if (MISTAKE == 8 && NT_SUCCESS(status)) {
+        pCreate->pAllocationInfo->Size = 0;
+    }
+    return status;
+}
+
+static NTSTATUS PlantedOpenAllocation(HANDLE hDevice, const DXGKARG_OPENALLOCATION *pOpen) {
+    NTSTATUS status = OpenAllocation(hDevice, pOpen);
+    DXGK_OPENALLOCATIONINFO *info = pOpen->pOpenAllocation;
+    if (MISTAKE == 9 && NT_SUCCESS(status)) {
+        ExFreePoolWithTag(info->hDeviceSpecificAllocation, TAG);
+        info->hDeviceSpecificAllocation = NULL;
+    }
+    return status;
+}
+
+static NTSTATUS PlantedCloseAllocation(HANDLE hDevice, const DXGKARG_CLOSEALLOCATION *pClose) {
+    return pClose->pOpenHandleList[0] == NULL ? STATUS_SUCCESS : CloseAllocation(hDevice, pClose);
+}
+
 static NTSTATUS Planted(
     PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data) {
     data->DxgkDdiRender = PlantedRender;
+    data->DxgkDdiCreateAllocation = PlantedCreateAllocation;
+    data->DxgkDdiOpenAllocation = PlantedOpenAllocation;
+    data->DxgkDdiCloseAllocation = PlantedCloseAllocation;
     data->DxgkDdiQueryAdapterInfo = PlantedQuery;
     if (MISTAKE == 7) {
         data->DxgkDdiPatch = NULL;

@@ -72,7 +72,7 @@ fn functions_of_the_kernel_do_what_their_pages_say() {
 
 /// Rules that mistakes of the packet driver break (`packet.rs`, `model.rs`): `mistakes.c` and
 /// `agents.c`. No mistake is planted for `PagingBuffer`.
-const OTHER_RULES: [Rule; 20] = [
+const OTHER_RULES: [Rule; 21] = [
     Rule::Lock,
     Rule::Pool,
     Rule::Contiguous,
@@ -85,6 +85,7 @@ const OTHER_RULES: [Rule; 20] = [
     Rule::MustNotFail,
     Rule::PagingBuffer,
     Rule::RenderBuffer,
+    Rule::Allocation,
     Rule::Stall,
     Rule::Assertion,
     Rule::MemoryStatus,

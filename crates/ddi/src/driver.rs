@@ -5,6 +5,7 @@
 //! argument of an entry is the level at which the kernel calls it. Entries without the prefix of
 //! published names are not published.
 
+use crate::allocation::{CreateAllocation, OpenAllocation};
 use crate::callbacks::{InterruptService, StartInfo};
 use crate::caps::{AdapterCaps, AdapterInfoType, NativeFenceCaps, UserModeSubmissionCaps};
 use crate::display::SetVidPnSourceAddress;
@@ -414,6 +415,36 @@ trait DisplayDdi = Display, fn display, WDDM_1_2, None;
     ControlInterrupt "DxgkDdiControlInterrupt"
     fn control_interrupt(&self, level: &Passive, interrupt_type: InterruptType, enable: bool)
         -> Result<(), Status>;
+}
+
+/// Allocations of processes as objects of the driver. Order: create, open; then close, destroy. The
+/// kernel's own buffers are no objects of the driver.
+trait AllocationDdi = Allocations, fn allocations, WDDM_1_2, None;
+{
+    /// Creates the driver's object for memory of a process.
+    ///
+    /// # Errors
+    /// INVALID_PARAMETER, NO_MEMORY, GRAPHICS_DRIVER_MISMATCH: the process gets no allocation.
+    CreateAllocation "DxgkDdiCreateAllocation"
+    fn create_allocation(&self, level: &Passive, args: CreateAllocation)
+        -> Result<DriverHandle, Status>;
+
+    /// Opens an allocation for a device, and returns the device's handle of it
+    /// (hDeviceSpecificAllocation), by which allocation lists name it.
+    ///
+    /// # Errors
+    /// As of [`AllocationDdi::create_allocation`].
+    OpenAllocation "DxgkDdiOpenAllocation"
+    fn open_allocation(&self, level: &Passive, args: OpenAllocation)
+        -> Result<DriverHandle, Status>;
+
+    /// Closes a device's handle. No work that uses it is queued.
+    CloseAllocation "DxgkDdiCloseAllocation"
+    fn close_allocation(&self, level: &Passive, device: DriverHandle, opened: DriverHandle);
+
+    /// Destroys the driver's object. No device has it open.
+    DestroyAllocation "DxgkDdiDestroyAllocation"
+    fn destroy_allocation(&self, level: &Passive, allocation: DriverHandle);
 }
 
 /// Surfaces as allocations of the driver, for a driver that gets a surface by its handle.

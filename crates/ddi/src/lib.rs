@@ -10,6 +10,7 @@
 //! addresses that are handed in are valid only during the call; a broken contract is a `BugCheck`
 //! of the adapter and never an abort of the process.
 
+pub mod allocation;
 pub mod callbacks;
 pub mod caps;
 pub mod display;
@@ -46,9 +47,10 @@ pub use doorbell::{
     ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbellFlags, DisconnectReason,
 };
 pub use driver::{
-    AdapterResetDdi, CancellationDdi, DdiCall, DisplayDdi, Driver, DriverLayer, EngineResetDdi,
-    Entry, EntryGroup, FeatureDdi, FenceWaitDdi, HwQueueDdi, NativeFenceDdi, Overrides, PatchDdi,
-    PeerDdi, PowerDdi, PreemptionDdi, PrimaryDdi, PriorityBandDdi, UserModeSubmissionDdi,
+    AdapterResetDdi, AllocationDdi, CancellationDdi, DdiCall, DisplayDdi, Driver, DriverLayer,
+    EngineResetDdi, Entry, EntryGroup, FeatureDdi, FenceWaitDdi, HwQueueDdi, NativeFenceDdi,
+    Overrides, PatchDdi, PeerDdi, PowerDdi, PreemptionDdi, PrimaryDdi, PriorityBandDdi,
+    UserModeSubmissionDdi,
 };
 pub use engine::{EngineId, EngineMap};
 pub use feature::{FeatureId, FeatureInterface, FeatureState};

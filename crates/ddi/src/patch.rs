@@ -34,6 +34,8 @@ pub struct RenderAllocation {
     pub bytes: u64,
     /// WriteOperation: whether the commands may store to it.
     pub write: bool,
+    /// hDeviceSpecificAllocation; `None` from a driver that opens no allocations.
+    pub opened: Option<DriverHandle>,
 }
 
 /// DXGKARG_RENDER: a DMA buffer is made from a copy of the commands of a process.
@@ -73,6 +75,9 @@ pub struct Patch<'a> {
     pub locations: &'a [PatchLocation],
     /// Address of each allocation of the list; `None` if it is not paged in.
     pub allocations: &'a [Option<PhysicalAddress>],
+    /// hDeviceSpecificAllocation of each allocation of the list; `None` from a driver that opens no
+    /// allocations.
+    pub opened: &'a [Option<DriverHandle>],
 }
 
 /// DXGKARG_SUBMITCOMMAND: one DMA packet with physical addresses, or a part of one.

@@ -111,6 +111,8 @@ pub struct Config {
     /// Whether the driver also accepts commands that name allocations, and patches their physical
     /// addresses in.
     pub dma_patching: bool,
+    /// Whether allocations of processes are objects of the driver, which devices open.
+    pub opens_allocations: bool,
     /// Whether a packet context gets a save area on nodes that preempt in the middle of a packet.
     /// Without one, a packet of such a node that has begun runs to its end, and no other queue
     /// interrupts it.
@@ -147,6 +149,7 @@ impl Config {
             cancel_command_aware: false,
             lazy_context_switch: false,
             dma_patching: false,
+            opens_allocations: false,
             save_areas: true,
             kernel_ring_slots: 64,
         }

@@ -61,7 +61,7 @@ impl ReferenceDriver {
 
     /// Returns the number of live objects of each kind: devices, contexts, hardware queues, fences,
     /// fence instances, doorbells, address spaces.
-    pub fn census(&self) -> [usize; 7] {
+    pub fn census(&self) -> [usize; 9] {
         self.objects.lock().census()
     }
 

@@ -5,6 +5,7 @@
 use crate::{ReferenceDriver, caps, paging, segments};
 use std::sync::Arc;
 use tidegate_ddi::InterruptType;
+use tidegate_ddi::allocation::{CreateAllocation, OpenAllocation};
 use tidegate_ddi::caps::{AdapterCaps, NativeFenceCaps, UserModeSubmissionCaps};
 use tidegate_ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use tidegate_ddi::feature::{
@@ -25,10 +26,10 @@ use tidegate_ddi::queue::{
 };
 use tidegate_ddi::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 use tidegate_ddi::{
-    AdapterResetDdi, CancelCommand, CancellationDdi, ComponentState, DdiVersion, DebugInfo,
-    DebugReason, DevicePowerState, Dirql, Dispatch, DisplayDdi, Driver, DriverHandle, EngineId,
-    EngineResetDdi, EngineStatus, FeatureDdi, FenceWaitDdi, HwQueueDdi, InterruptService, Irql,
-    LinkNativeFence, NativeFenceDdi, Passive, PatchDdi, PeerDdi, PeerDoorbell, PowerAction,
+    AdapterResetDdi, AllocationDdi, CancelCommand, CancellationDdi, ComponentState, DdiVersion,
+    DebugInfo, DebugReason, DevicePowerState, Dirql, Dispatch, DisplayDdi, Driver, DriverHandle,
+    EngineId, EngineResetDdi, EngineStatus, FeatureDdi, FenceWaitDdi, HwQueueDdi, InterruptService,
+    Irql, LinkNativeFence, NativeFenceDdi, Passive, PatchDdi, PeerDdi, PeerDoorbell, PowerAction,
     PowerDdi, PreemptCommand, PreemptionDdi, PriorityBandDdi, SetVidPnSourceAddress, StartInfo,
     Status, UserModeSubmissionDdi,
 };
@@ -71,6 +72,9 @@ entries! { Driver [
         self.config.kernel_stores_fence_values.then_some(self)
     }
     fn peers(&self) -> Option<&dyn PeerDdi> { Some(self) }
+    fn allocations(&self) -> Option<&dyn AllocationDdi> {
+        self.config.opens_allocations.then_some(self)
+    }
 ]
     "DxgkDdiStartDevice"
     fn start_device(self, level: &Passive, start: StartInfo) -> Result<(), Status>, {
@@ -327,6 +331,22 @@ entries! { PatchDdi []
     "DxgkDdiSubmitCommand"
     fn submit_command(self, _level: &Dispatch, args: SubmitCommandPhysical) -> Result<(), Status>, {
         Ok(self.submit_part(&args)?)
+    }
+}
+
+entries! { AllocationDdi []
+    "DxgkDdiCreateAllocation"
+    fn create_allocation(self, _level: &Passive, args: CreateAllocation)
+        -> Result<DriverHandle, Status>, { Ok(self.add_allocation(args)?) }
+    "DxgkDdiOpenAllocation"
+    fn open_allocation(self, _level: &Passive, args: OpenAllocation)
+        -> Result<DriverHandle, Status>, { Ok(self.open(args)?) }
+    "DxgkDdiCloseAllocation"
+    fn close_allocation(self, _level: &Passive, device: DriverHandle, opened: DriverHandle),
+        must { self.close(device, opened) }
+    "DxgkDdiDestroyAllocation"
+    fn destroy_allocation(self, _level: &Passive, allocation: DriverHandle), must {
+        self.remove_allocation(allocation)
     }
 }
 

@@ -16,4 +16,8 @@ pub enum Kind {
     LocalFence = 5,
     /// A doorbell.
     Doorbell = 6,
+    /// Memory of a process.
+    Allocation = 7,
+    /// A device's handle of an allocation.
+    OpenedAllocation = 8,
 }

@@ -4,10 +4,10 @@
 //!
 //! Rooms: `entries` (one row for each DDI) · `driver` (its state) · `start` (start and stop) ·
 //! `caps` (features, then what is declared) · `paging` (page tables) · `segments` (local memory,
-//! fence storage in it and its moves) · `context` (devices and contexts, suspend and resume) ·
-//! `packets` (the packet path) · `preempt` (its requests) · `hwqueue` (hardware queues of both
-//! kinds) · `kernel_ring` (a ring that the driver writes) · `peer` (signals from GPU to GPU) ·
-//! `doorbell` (connect and victimise) and `seats` (which doorbells have a physical one) · `fence`
+//! fence storage in it and its moves) · `allocation` (memory of processes) · `context` (devices and
+//! contexts, suspend and resume) · `packets` (the packet path) · `preempt` (its requests) ·
+//! `hwqueue` (hardware queues of both kinds) · `kernel_ring` (a ring that the driver writes) ·
+//! `peer` (signals from GPU to GPU) · `doorbell` (connect and victimise) and `seats` (which doorbells have a physical one) · `fence`
 //! (native fences) · `log` (fence logs) · `isr` (the interrupt routine) · `display` (flips,
 //! vertical syncs) · `power` (D-states, F-states) · `reset` (timeout recovery) · `mailbox`
 //! (commands to the CMP) · `objects` (what the driver keeps) · `handle` · `config` · `error`.
@@ -32,6 +32,7 @@
 //!
 //! Scheduling, memory management and hang detection belong to the kernel.
 
+mod allocation;
 mod caps;
 pub mod config;
 mod context;

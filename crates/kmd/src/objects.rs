@@ -123,6 +123,19 @@ pub(crate) struct LocalFence {
     pub(crate) current_value: GpuVa,
 }
 
+/// Memory of a process, as the driver's object.
+pub(crate) struct Allocation {
+    pub(crate) bytes: u64,
+    /// The number of devices that have it open.
+    pub(crate) opens: usize,
+}
+
+/// An allocation that a device has open.
+pub(crate) struct OpenedAllocation {
+    pub(crate) device: DriverHandle,
+    pub(crate) allocation: DriverHandle,
+}
+
 /// A doorbell object, with or without hardware.
 pub(crate) struct Doorbell {
     pub(crate) os_handle: OsHandle,
@@ -165,6 +178,8 @@ pub(crate) struct Objects {
     pub(crate) fences: Table<Fence>,
     pub(crate) local_fences: Table<LocalFence>,
     pub(crate) doorbells: Table<Doorbell>,
+    pub(crate) allocations: Table<Allocation>,
+    pub(crate) opened_allocations: Table<OpenedAllocation>,
     pub(crate) seats: Seats,
     /// Engines that were reset for hardware queues and are not yet resumed.
     pub(crate) reset_engines: BTreeSet<EngineId>,
@@ -181,6 +196,8 @@ impl Objects {
             fences: Table::new(Kind::Fence),
             local_fences: Table::new(Kind::LocalFence),
             doorbells: Table::new(Kind::Doorbell),
+            allocations: Table::new(Kind::Allocation),
+            opened_allocations: Table::new(Kind::OpenedAllocation),
             seats: Seats::new(config.doorbells),
             reset_engines: BTreeSet::new(),
         }
@@ -209,7 +226,7 @@ impl Objects {
     }
 
     /// Returns the number of objects of each kind, address spaces last.
-    pub(crate) fn census(&self) -> [usize; 7] {
+    pub(crate) fn census(&self) -> [usize; 9] {
         [
             self.devices.len(),
             self.contexts.len(),
@@ -217,6 +234,8 @@ impl Objects {
             self.fences.len(),
             self.local_fences.len(),
             self.doorbells.len(),
+            self.allocations.len(),
+            self.opened_allocations.len(),
             self.rooted.len(),
         ]
     }
@@ -225,6 +244,8 @@ impl Objects {
     pub(crate) fn leftovers(&self) -> impl Iterator<Item = (Kind, usize)> {
         [
             (Kind::Doorbell, self.doorbells.len()),
+            (Kind::OpenedAllocation, self.opened_allocations.len()),
+            (Kind::Allocation, self.allocations.len()),
             (Kind::HwQueue, self.hw_queues.len()),
             (Kind::Context, self.contexts.len()),
             (Kind::LocalFence, self.local_fences.len()),

@@ -156,6 +156,7 @@ impl ReferenceDriver {
             return Err(KmdError::NotSupported("packets with physical addresses"));
         }
         self.objects.lock().contexts.get(args.context)?;
+        self.check_opened(args.allocations)?;
         let (words, rest) = args.commands.as_chunks::<8>();
         if !rest.is_empty() {
             return Err(KmdError::Argument("the length of commands is a multiple of 8 bytes"));

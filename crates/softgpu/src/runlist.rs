@@ -9,7 +9,8 @@
 //! Guarantee: two processes that always want a band get equal time in it, within 2(Q + M). Q is the
 //! process quantum, at least [`SLICE_NS`]; M is the longest time in which the engine may not leave
 //! a queue. Time is counted only while another queue competes, so a lone queue reads no clock. Time
-//! in which the engine had no processor is not counted: a turn has a longest time, timed work an end.
+//! in which the engine had no processor is not counted: a turn has a longest time, and timed work
+//! has an end.
 
 mod floor;
 mod place;
@@ -409,14 +410,13 @@ impl RunList {
         self.count(clock, |since, now| now.min(until).since(since));
     }
 
-    // spec: HS-006
-    /// Counts the time since the last call. Returns the queue that the engine serves, or
+    /// Counts the time of a turn since the last call. Returns the queue that the engine serves, or
     /// served last.
     fn account(&mut self, clock: impl Fn() -> CpuTime) -> Option<Served> {
-        // spec: HS-027
         self.count(clock, |since, now| now.since(since).min(LONGEST_TURN_NS))
     }
 
+    // spec: HS-006
     fn count(
         &mut self,
         clock: impl Fn() -> CpuTime,

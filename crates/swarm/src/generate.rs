@@ -12,7 +12,7 @@
 use crate::model::{BufferState, Facts, FenceState, Model, PAGE_WORDS};
 use crate::operation::{Kind, Operation};
 use crate::program::{ProcessSetup, Program, ProgramStep};
-use crate::setup::{AdapterSetup, HISTORY, SCHEDULER_FENCES, SWITCHES, VERIFY};
+use crate::setup::{AdapterSetup, HISTORY, OPENED_ALLOCATIONS, SCHEDULER_FENCES, SWITCHES, VERIFY};
 use crate::words::{
     AdapterId, Band, BufferId, Class, Costs, Fate, FenceId, FenceKind, Model as Submission,
     ProcessId, Question, QueueId, Sharing, Surface, ThreadId, WaitId,
@@ -91,7 +91,8 @@ pub fn program(seed: u64, shape: Shape) -> Program {
     let mut numbers = Numbers::new(seed);
     let mut program = machine(&mut numbers, shape);
     shorten_histories(&mut Numbers::new(!seed), &mut program, shape);
-    choose_fences(&mut Numbers::new(!seed.rotate_left(32)), &mut program);
+    turn_on(SCHEDULER_FENCES, 3, &mut Numbers::new(!seed.rotate_left(32)), &mut program);
+    turn_on(OPENED_ALLOCATIONS, 6, &mut Numbers::new(!seed.rotate_left(24)), &mut program);
     choose_other_variants(&mut Numbers::new(!seed.rotate_left(16)), &mut program);
     let also = KINDS_APART
         .iter()
@@ -110,16 +111,16 @@ const MOST_STOPPED_NS: u64 = 8_000_000_000;
 const KINDS_APART: [(Kind, u32, u64); 2] = [(Kind::KeyedMutex, 48, 4), (Kind::StopProcess, 40, 6)];
 
 /// Switches that are drawn apart, so that the other programs of a seed stay as they were.
-const APART: [&str; 3] = [HISTORY, SCHEDULER_FENCES, VERIFY];
+const APART: [&str; 4] = [HISTORY, SCHEDULER_FENCES, OPENED_ALLOCATIONS, VERIFY];
 
 fn index_of(name: &str) -> usize {
     SWITCHES.iter().position(|switch| switch.name == name).expect("a switch of the table")
 }
 
-/// In one program in three the scheduler carries out waits and signals of hardware queues.
-fn choose_fences(numbers: &mut Numbers, program: &mut Program) {
-    if numbers.chance(3) {
-        let index = index_of(SCHEDULER_FENCES);
+/// Turns on a switch of all adapters in one program of `odds`.
+fn turn_on(switch: &str, odds: u64, numbers: &mut Numbers, program: &mut Program) {
+    if numbers.chance(odds) {
+        let index = index_of(switch);
         program.adapters.iter_mut().for_each(|adapter| adapter.set(index, 1));
     }
 }
@@ -172,8 +173,15 @@ fn choose_other_variants(numbers: &mut Numbers, program: &mut Program) {
     }
 }
 
+/// Variants that programs have as a switch instead ([`OPENED_ALLOCATIONS`]).
+fn is_switch(variant: &Variant) -> bool {
+    SWITCHES.iter().any(|switch| switch.name == variant.name)
+}
+
 fn drawn_variants() -> Vec<&'static Variant> {
-    variants::ALL.iter().filter(|variant| !VARIANTS_APART.contains(&variant.name)).collect()
+    let is_drawn =
+        |variant: &&Variant| !VARIANTS_APART.contains(&variant.name) && !is_switch(variant);
+    variants::ALL.iter().filter(is_drawn).collect()
 }
 
 fn adapter(numbers: &mut Numbers) -> AdapterSetup {

@@ -211,6 +211,12 @@ pub static SWITCHES: &[Switch] = &[
         apply: |_, _| (),
     },
     Switch {
+        name: OPENED_ALLOCATIONS,
+        shipped: 0,
+        values: &[0, 1],
+        apply: |config, opens| config.driver.opens_allocations |= opens != 0,
+    },
+    Switch {
         name: VERIFY,
         shipped: 0,
         values: &[0, 1],
@@ -230,6 +236,9 @@ pub(crate) const HISTORY: &str = "history-peaks";
 
 /// The switch that gives waits and signals of hardware queues to the scheduler. It is drawn apart.
 pub(crate) const SCHEDULER_FENCES: &str = "scheduler-fences";
+
+/// The switch that makes allocations objects of the driver. It is drawn apart.
+pub(crate) const OPENED_ALLOCATIONS: &str = "opened-allocations";
 
 /// Returns the nodes with `count` nodes of the class `class` instead of one.
 fn nodes_with(

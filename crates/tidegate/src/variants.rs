@@ -282,6 +282,11 @@ pub static ALL: &[Variant] = &[
         change: |c| c.driver.save_areas = false,
     },
     Variant {
+        name: "opened-allocations",
+        about: "allocations are objects of the driver, which each device opens",
+        change: |c| c.driver.opens_allocations = true,
+    },
+    Variant {
         name: "lazy-context-switch",
         about: "an engine keeps its last context until the kernel switches it away",
         change: |c| c.driver.lazy_context_switch = true,

@@ -251,7 +251,7 @@ impl Engine {
         self.idle_context.filter(|_| idle && kept)
     }
 
-    /// Whether the driver owes a report: about a packet, or about a preemption request.
+    /// Whether the driver owes a report: about a packet or a preemption request.
     pub(crate) fn owes_report(&self) -> bool {
         !self.in_flight.is_empty() || self.request.is_some()
     }

@@ -57,7 +57,7 @@ impl<P: Payload> VidSch<P> {
         self.engines.get(engine).is_some_and(|engine| !engine.in_flight.is_empty())
     }
 
-    /// Whether the driver owes a report of an engine: about a packet, or about a preemption request.
+    /// Whether the driver owes a report of an engine: about a packet or a preemption request.
     pub fn owes_report(&self, engine: EngineId) -> bool {
         self.engines.get(engine).is_some_and(Engine::owes_report)
     }

@@ -847,6 +847,46 @@ published! {
         /// Bit 0: the resource is destroyed.
         24 "Flags" flags: u32,
     }
+
+    /// An allocation, as a device opens it.
+    OpenAllocationInfo = "DXGK_OPENALLOCATIONINFO", 32 bytes {
+        /// The kernel's handle.
+        0 "hAllocation" allocation: u32,
+        /// Private data of the user-mode driver.
+        8 "pPrivateDriverData" private_driver_data: u64,
+        /// Its bytes.
+        16 "PrivateDriverDataSize" private_driver_data_size: u32,
+        /// The device's handle of it. Out.
+        24 "hDeviceSpecificAllocation" device_specific_allocation: u64,
+    }
+
+    /// Opens allocations for a device.
+    OpenAllocation = "DXGKARG_OPENALLOCATION", 56 bytes {
+        /// Number of allocations.
+        0 "NumAllocations" allocations: u32,
+        /// Where they are.
+        8 "pOpenAllocation" open_allocation: u64,
+        /// Private data of the resource.
+        16 "pPrivateDriverData" private_driver_data: u64,
+        /// Its bytes.
+        24 "PrivateDriverSize" private_driver_size: u32,
+        /// Bit 0: the allocations are created.
+        28 "Flags" flags: u32,
+        /// Subresource.
+        32 "SubresourceIndex" subresource_index: u32,
+        /// Its offset.
+        40 "SubresourceOffset" subresource_offset: u64,
+        /// Bytes of a row.
+        48 "Pitch" pitch: u32,
+    }
+
+    /// Closes allocations of a device.
+    CloseAllocation = "DXGKARG_CLOSEALLOCATION", 16 bytes {
+        /// Number of allocations.
+        0 "NumAllocations" allocations: u32,
+        /// The device's handles of them.
+        8 "pOpenHandleList" open_handle_list: u64,
+    }
 }
 
 /// A version of the driver interface: a value of DXGKDDI_INTERFACE_VERSION, with the sizes of the

@@ -260,6 +260,9 @@ const LAYOUTS: &[Layout] = layouts![
     miniport::AllocationInfo,
     miniport::CreateAllocation,
     miniport::DestroyAllocation,
+    miniport::OpenAllocationInfo,
+    miniport::OpenAllocation,
+    miniport::CloseAllocation,
 ];
 
 macro_rules! bindings {

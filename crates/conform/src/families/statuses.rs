@@ -90,6 +90,11 @@ rules! {
     CreateDoorbell "DxgkDdiCreateDoorbell" [INVALID_PARAMETER, NO_MEMORY, INSUFFICIENT_RESOURCES]
         in "user-queues", AfterFirst, "UMS-064";
     ConnectDoorbell "DxgkDdiConnectDoorbell" [DEVICE_REMOVED] in "user-queues", All, "UMS-065";
+    CreateAllocation "DxgkDdiCreateAllocation"
+        [INVALID_PARAMETER, NO_MEMORY, GRAPHICS_DRIVER_MISMATCH]
+        in "memory" on "opened-allocations", AfterFirst, "page DXGKDDI_CREATEALLOCATION";
+    OpenAllocation "DxgkDdiOpenAllocation" [INVALID_PARAMETER, NO_MEMORY, GRAPHICS_DRIVER_MISMATCH]
+        in "memory" on "opened-allocations", AfterFirst, "page DXGKDDI_OPENALLOCATION";
     PreemptCommand "DxgkDdiPreemptCommand" [] in "preemption", All, "PRE-019";
     CancelCommand "DxgkDdiCancelCommand" [] in "hang" on "cancel-command-aware", All, "PRE-071";
     QueryCurrentFence "DxgkDdiQueryCurrentFence" [] in "packets-lost", All,

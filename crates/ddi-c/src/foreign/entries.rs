@@ -15,11 +15,11 @@ use tidegate_wddm_abi::d3dkmddi::{
 };
 use tidegate_wddm_abi::d3dukmdt::NodeMetadata;
 use tidegate_wddm_abi::miniport::{
-    BuildPagingBuffer, CancelCommand, CollectDbgInfo, CreateAllocation, CreateContext,
-    CreateDevice, CreateProcess, DestroyAllocation, InterfaceVersion, Patch, PreemptCommand,
-    QueryAdapterInfo, QueryCurrentFence, QueryDependentEngineGroup, QueryEngineStatus, Render,
-    ResetEngine, SetRootPageTable, SetVidPnSourceAddress, SetVidPnSourceVisibility, SubmitCommand,
-    SubmitCommandVirtual,
+    BuildPagingBuffer, CancelCommand, CloseAllocation, CollectDbgInfo, CreateAllocation,
+    CreateContext, CreateDevice, CreateProcess, DestroyAllocation, InterfaceVersion,
+    OpenAllocation, Patch, PreemptCommand, QueryAdapterInfo, QueryCurrentFence,
+    QueryDependentEngineGroup, QueryEngineStatus, Render, ResetEngine, SetRootPageTable,
+    SetVidPnSourceAddress, SetVidPnSourceVisibility, SubmitCommand, SubmitCommandVirtual,
 };
 
 /// The entries that a driver has.
@@ -111,6 +111,10 @@ entries! {
     control_interrupt = 48 "DxgkDdiControlInterrupt"
         fn(adapter: u64, interrupt_type: u32, enable: u8) -> i32;
     destroy_device = 50 "DxgkDdiDestroyDevice" fn(device: u64) -> i32;
+    open_allocation = 51 "DxgkDdiOpenAllocation"
+        fn(device: u64, args: &mut OpenAllocation) -> i32;
+    close_allocation = 52 "DxgkDdiCloseAllocation"
+        fn(device: u64, args: &mut CloseAllocation) -> i32;
     render = 53 "DxgkDdiRender" fn(context: u64, args: &mut Render) -> i32;
     create_context = 58 "DxgkDdiCreateContext" fn(device: u64, args: &mut CreateContext) -> i32;
     destroy_context = 59 "DxgkDdiDestroyContext" fn(context: u64) -> i32;
@@ -248,6 +252,8 @@ pub(crate) mod place {
     pub(crate) const QUERY_INTERFACE: usize = 15;
     /// The entries of a display, of which two are those of allocations.
     pub(crate) const DISPLAY: &[usize] = &[19, 20, 40, 41, 48];
+    /// From DxgkDdiCreateAllocation to DxgkDdiCloseAllocation.
+    pub(crate) const ALLOCATIONS: &[usize] = &[19, 20, 51, 52];
     /// DxgkDdiPatch, DxgkDdiSubmitCommand, DxgkDdiRender.
     pub(crate) const PATCHING: &[usize] = &[25, 26, 53];
     /// From DxgkDdiCreateHwContext to DxgkDdiResumeHwEngine.

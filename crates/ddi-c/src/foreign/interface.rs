@@ -48,7 +48,6 @@ impl Interface {
         words[0] = u64::from(bytes) | u64::from(version) << 32;
         words[DEVICE_HANDLE] = ptr::from_ref(context).expose_provenance() as u64;
         for (place, function) in [
-            (11, no_handle as *const c_void),
             (12, no_handle as *const c_void),
             (13, no_handle as *const c_void),
             (1, get_device_information as *const c_void),
@@ -65,7 +64,14 @@ impl Interface {
         ] {
             set(&mut words, place, address(function));
         }
-        set(&mut words, 69, context.callbacks.disconnect_doorbell);
+        for (place, function) in [
+            (11, context.callbacks.get_handle_data),
+            (34, context.callbacks.acquire_handle_data),
+            (35, context.callbacks.release_handle_data),
+            (69, context.callbacks.disconnect_doorbell),
+        ] {
+            set(&mut words, place, function);
+        }
         Interface { words }
     }
 }
@@ -132,8 +138,8 @@ unsafe extern "C-unwind" fn unavailable() -> i32 {
     Status::NOT_SUPPORTED.0
 }
 
-/// DxgkCbGetHandleData, DxgkCbGetHandleParent, DxgkCbEnumHandleChildren: the driver has opened no
-/// allocation, so no handle has data, a parent or children.
+/// DxgkCbGetHandleParent, DxgkCbEnumHandleChildren: no allocation is one of a resource of the
+/// driver.
 unsafe extern "C-unwind" fn no_handle() -> u64 {
     0
 }

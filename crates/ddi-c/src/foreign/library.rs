@@ -128,6 +128,9 @@ impl Library {
         let callbacks = Callbacks {
             disconnect_doorbell: address(c"TidegateDisconnectDoorbell")?,
             get_os_caps: address(c"TidegateGetOSCaps")?,
+            get_handle_data: address(c"TidegateGetHandleData")?,
+            acquire_handle_data: address(c"TidegateAcquireHandleData")?,
+            release_handle_data: address(c"TidegateReleaseHandleData")?,
         };
         // SAFETY: the symbols are functions of these types, by the contract of drivers and of
         // `tidegate_nt.c`. A function pointer has the size of a data pointer on Linux.

@@ -33,6 +33,9 @@ pub(crate) struct HostContext {
 pub(crate) struct Callbacks {
     pub(crate) disconnect_doorbell: u64,
     pub(crate) get_os_caps: u64,
+    pub(crate) get_handle_data: u64,
+    pub(crate) acquire_handle_data: u64,
+    pub(crate) release_handle_data: u64,
 }
 
 macro_rules! host_table {
@@ -397,4 +400,14 @@ host_table! {
         context.host.os_caps()
     }
     atomic: fn(_context) {}
+    handle_data: fn(context, number: u32, of_device: u32, acquire: u8) -> *mut c_void {
+        let mut handles = context.host.handle_data.lock();
+        pointer(match acquire {
+            0 => handles.find(number, of_device != 0),
+            _ => handles.acquire(number, of_device != 0),
+        })
+    }
+    release_handle_data: fn(context, data: *mut c_void) {
+        context.host.release_handle_data(number(data));
+    }
 }

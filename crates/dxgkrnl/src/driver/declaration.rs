@@ -22,6 +22,8 @@ pub(crate) struct Declaration {
     pub(crate) caps: AdapterCaps,
     /// Whether packets have GPU virtual addresses. Without them the driver patches physical ones.
     pub(crate) virtual_addresses: bool,
+    /// Whether allocations of processes are objects of the driver.
+    pub(crate) opens_allocations: bool,
     pub(crate) shape: PageTableShape,
     pub(crate) segments: Vec<Segment>,
     /// The default if native fences are not declared, since monitored fences are packed too.
@@ -71,6 +73,7 @@ impl Declaration {
         Ok(Declaration {
             caps,
             virtual_addresses,
+            opens_allocations: driver.has(EntryGroup::Allocations),
             shape,
             segments,
             native_fence,

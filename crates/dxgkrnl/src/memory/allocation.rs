@@ -9,6 +9,7 @@
 //! Engines may also use an allocation in system memory if local memory has no room for it.
 
 use super::address_space::AddressSpace;
+use super::driver_allocation::{OpenedAllocation, SharedObject};
 use super::paging_context::{Carrier, Contents};
 use super::ports::{LocalMemoryMembers, OwningDevice};
 use crate::driver::DriverPort;
@@ -17,7 +18,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{AllocationKind, AllocationMemory, AllocationResidency, Status, TILE_BYTES};
-use tidegate_ddi::{OsHandle, Passive};
+use tidegate_ddi::{DriverHandle, OsHandle, Passive};
 use tidegate_platform::{
     Bulk, BulkWindow, ClientAccess, Mutex, PhysicalAddress, PhysicalMemory, once,
 };
@@ -30,6 +31,8 @@ pub(crate) struct Owner<'a> {
     /// The context whose state the allocation holds, if it is a save area. Engines may use a save
     /// area in system memory.
     pub(crate) context: Option<OsHandle>,
+    /// The driver's handle of a process's allocation.
+    pub(super) opened: Option<OpenedAllocation>,
 }
 
 /// Location of a movable allocation.
@@ -58,6 +61,15 @@ pub(crate) struct FixedMemory {
     at: PhysicalAddress,
     bytes: u64,
     view: AllocationMemory,
+    /// The driver's object; `None` if the driver has no entries for it.
+    object: Option<SharedObject>,
+}
+
+impl FixedMemory {
+    /// Returns the driver's object, and the bytes.
+    pub(super) fn object(&self) -> Option<(&SharedObject, u64)> {
+        Some((self.object.as_ref()?, self.bytes))
+    }
 }
 
 impl Drop for FixedMemory {
@@ -86,6 +98,7 @@ pub(crate) struct AllocationBody {
     driver: Arc<DriverPort>,
     space: Arc<AddressSpace>,
     context: Option<OsHandle>,
+    opened: Option<OpenedAllocation>,
     pub(crate) gpu_va: u64,
     pub(crate) bytes: u64,
     pub(crate) memory: AllocationMemory,
@@ -131,7 +144,8 @@ impl AllocationObject {
                 (at, AllocationMemory::Protocol(page))
             }
         };
-        let memory = FixedMemory { bus: bus.clone(), at, bytes, view: memory };
+        let object = owner.opened.as_ref().map(|opened| opened.shared_object());
+        let memory = FixedMemory { bus: bus.clone(), at, bytes, view: memory, object };
         AllocationObject::of_fixed(level, driver, owner, Arc::new(memory))
     }
 
@@ -213,6 +227,7 @@ impl AllocationObject {
             space: owner.space.clone(),
             backing,
             context: owner.context,
+            opened: owner.opened,
             gpu_va,
             bytes,
             memory,
@@ -226,6 +241,11 @@ impl AllocationObject {
     /// Returns the allocation's number in VidMm, if it is movable.
     pub(super) fn id(&self) -> Option<AllocationId> {
         self.as_movable().map(|movable| movable.id)
+    }
+
+    /// Returns the driver's handle of it for the device (hDeviceSpecificAllocation).
+    pub(crate) fn opened(&self) -> Option<DriverHandle> {
+        self.opened.as_ref().map(|opened| opened.handle())
     }
 
     /// Returns the context whose state the allocation holds, if it is a save area.
@@ -429,6 +449,7 @@ impl AllocationObject {
 impl EndAtPassive for AllocationBody {
     fn end(&mut self, level: &Passive) {
         self.space.unmap(level, self.gpu_va, self.bytes);
+        self.opened = None;
         let Some(movable) = self.as_movable() else { return };
         movable.members.remove_allocation(movable.id);
         let location = movable.location.lock();

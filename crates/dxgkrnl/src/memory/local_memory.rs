@@ -11,6 +11,7 @@
 
 use super::address_space::AddressSpace;
 use super::allocation::{AllocationObject, FixedMemory, Owner};
+use super::driver_allocation::OpenedAllocation;
 use super::fence_page::{EndedFence, FencePages, FenceValuePage, FencesInPages};
 use super::paging_context::PagingContext;
 use super::paging_queue::PagingQueue;
@@ -275,8 +276,9 @@ impl Memory {
             1..=MAX_BYTES => {}
             _ => return Err(Status::NO_MEMORY),
         }
-        let owner = Owner { device: &device, space, context: None };
         let (bytes, system) = (args.bytes, &self.driver.system_memory);
+        let opened = OpenedAllocation::create(level, &self.driver, &device, bytes)?;
+        let owner = Owner { device: &device, space, context: None, opened };
         match (args.placement, args.kind) {
             (Placement::System, kind) => {
                 AllocationObject::fixed(level, &self.driver, owner, system, bytes, kind)
@@ -304,7 +306,9 @@ impl Memory {
         space: &Arc<AddressSpace>,
         memory: &Arc<FixedMemory>,
     ) -> Result<Arc<AllocationObject>, Status> {
-        let owner = Owner { device: &device, space, context: None };
+        let open = |object| OpenedAllocation::open(level, &self.driver, &device, object);
+        let opened = memory.object().map(open);
+        let owner = Owner { device: &device, space, context: None, opened: opened.transpose()? };
         AllocationObject::of_fixed(level, &self.driver, owner, memory.clone())
     }
 
@@ -319,7 +323,7 @@ impl Memory {
         stays: bool,
     ) -> Result<Arc<AllocationObject>, Status> {
         let space = &self.system_space(level)?;
-        let owner = Owner { device, space, context: Some(context) };
+        let owner = Owner { device, space, context: Some(context), opened: None };
         if stays || self.segment.is_none() {
             let (system, kind) = (&self.driver.system_memory, AllocationKind::Bulk);
             return AllocationObject::fixed(level, &self.driver, owner, system, bytes, kind);

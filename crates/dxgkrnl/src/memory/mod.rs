@@ -2,9 +2,10 @@
 //! that carry its decisions out.
 //!
 //! From the bottom up: `ports` (to the layers above) · `address_space` (GPU addresses and page
-//! tables) · `use_mark` · `paging_context` (copies bytes) · `allocation` · `fence_page` ·
-//! `save_areas` · `paging_queue` · `local_memory` (decides; [`Memory`]) · `pager` (carries out) ·
-//! `power` · `fence_eviction` · `context_allocation`.
+//! tables) · `use_mark` · `paging_context` (copies bytes) · `driver_allocation` (the driver's
+//! objects) · `allocation` · `fence_page` · `save_areas` · `paging_queue` · `local_memory`
+//! (decides; [`Memory`]) · `pager` (carries out) · `power` · `fence_eviction` ·
+//! `context_allocation`.
 //!
 //! Locks: moves of fence storage → page tables of a process. The paging context's lock is held over
 //! an operation. The state lock guards policy: no call to another room is made under it.
@@ -12,6 +13,7 @@
 mod address_space;
 mod allocation;
 mod context_allocation;
+mod driver_allocation;
 mod fence_eviction;
 mod fence_page;
 mod local_memory;

@@ -8,7 +8,7 @@ use super::use_mark::UseMark;
 use std::any::Any;
 use std::sync::Arc;
 use tidegate_calls::Status;
-use tidegate_ddi::{Irql, OsHandle, Passive};
+use tidegate_ddi::{DriverHandle, Irql, OsHandle, Passive};
 use tidegate_platform::Event;
 use tidegate_vidmm::{AllocationId, FencePageId};
 use tidegate_vidsch::CommandRange;
@@ -17,6 +17,9 @@ use tidegate_vidsch::CommandRange;
 pub(crate) trait OwningDevice: Send + Sync {
     /// Its handle.
     fn os_handle(&self) -> OsHandle;
+
+    /// The driver's handle.
+    fn driver_handle(&self) -> DriverHandle;
 }
 
 /// Devices and contexts, as far as they use memory.

@@ -13,12 +13,16 @@ use crate::scheduling::{CommandKind, CommandRange, Signal, SignalAction};
 use std::sync::Arc;
 use tidegate_calls::{Priority, SignalFlags, Status, WaitNotice};
 use tidegate_d3dukmdt::EngineKind;
-use tidegate_ddi::{Irql, OsHandle, Passive};
+use tidegate_ddi::{DriverHandle, Irql, OsHandle, Passive};
 use tidegate_platform::{Event, Mutex, Queued};
 
 impl OwningDevice for Device {
     fn os_handle(&self) -> OsHandle {
         self.os_handle
+    }
+
+    fn driver_handle(&self) -> DriverHandle {
+        self.driver
     }
 }
 

@@ -1,9 +1,9 @@
 //! The power of engines (F-states): an idle engine goes from F0 to F1, and its next user
 //! restores F0.
 //!
-//! Invariant: an engine in F1 has no queue with work, suspended queues included, and its driver owes
-//! no report. A driver refuses F1 to an engine with work. A call that may bring work restores F0
-//! before it calls the driver. So a resume needs no power (decision 149 has the table).
+//! Invariant: an engine in F1 has no queue with work, suspended queues included, and its driver
+//! owes no report. A driver refuses F1 to an engine with work. A call that may bring work restores
+//! F0 before it calls the driver. So a resume needs no power (decision 149 has the table).
 //!
 //! An engine is powered down when its driver offers it, or when `progress` finds it idle. A process
 //! that rings afterwards reads RETRY and connects, which restores power.

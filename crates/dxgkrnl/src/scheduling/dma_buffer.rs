@@ -100,6 +100,7 @@ impl QueuedPart {
             // A DPC leaves the patch to an agent that may block.
             let level = level.passive()?;
             let places = self.places();
+            let opened: Vec<_> = buffer.allocations.iter().map(|a| a.opened()).collect();
             let patch = Patch {
                 context: packet.context,
                 dma_buffer: &buffer.bytes,
@@ -110,6 +111,7 @@ impl QueuedPart {
                 end_offset: part.bytes.end,
                 locations: &buffer.list,
                 allocations: &places,
+                opened: &opened,
             };
             if let Err(status) = port.driver(level).patch(level, patch) {
                 return Some(Err(("DxgkDdiPatch", status)));

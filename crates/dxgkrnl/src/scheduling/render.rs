@@ -91,7 +91,12 @@ impl Scheduling {
         let dma_buffer = PagingBuffer::new(scratch.clone());
         let allocations: Vec<RenderAllocation> = listed
             .iter()
-            .map(|(a, write)| RenderAllocation { gpu_va: a.gpu_va, bytes: a.bytes, write: *write })
+            .map(|(a, write)| RenderAllocation {
+                gpu_va: a.gpu_va,
+                bytes: a.bytes,
+                write: *write,
+                opened: a.opened(),
+            })
             .collect();
         let private_data = RefCell::new(None);
         let args = Render {

@@ -102,3 +102,72 @@ fn memory_of_tiles_ends_with_its_last_tile() {
         assert_eq!(regions(), before);
     });
 }
+
+/// The calls about objects of the driver since this was last called.
+fn object_calls(w: &World) -> Vec<&'static str> {
+    let mut names = w.driver.take_names();
+    names.retain(|name| name.ends_with("Allocation"));
+    names
+}
+
+fn with_objects() -> World {
+    world_with(|config| config.driver.opens_allocations = true)
+}
+
+// spec: RES-019, RES-020
+#[test]
+fn an_allocation_is_an_object_of_the_driver_from_before_its_mapping_until_its_end() {
+    with_objects().run(|w| {
+        for (placement, kind) in [
+            (Placement::System, AllocationKind::Bulk),
+            (Placement::System, AllocationKind::Protocol),
+            (Placement::Local, AllocationKind::Bulk),
+        ] {
+            w.driver.take();
+            let mapped = Arc::new(w.platform.mutex("calls before a mapping", Vec::new()));
+            let note_calls = |into: &Arc<Mutex<Vec<&'static str>>>| {
+                let (driver, into) = (w.driver.clone(), into.clone());
+                w.hooked.once(Entry::UpdatePageTable, move || *into.lock() = driver.take_names());
+            };
+            note_calls(&mapped);
+            let args = CreateAllocation { device: w.device, bytes: 4096, kind, placement };
+            let made = w.kernel.create_allocation(args).unwrap();
+            assert_eq!(*mapped.lock(), ["CreateAllocation", "OpenAllocation"], "{placement:?}");
+            w.driver.take();
+            note_calls(&mapped);
+            w.kernel.destroy_allocation(made.handle).unwrap();
+            assert_eq!(*mapped.lock(), [""; 0], "{placement:?}: it is unmapped first");
+            assert_eq!(object_calls(w), ["CloseAllocation", "DestroyAllocation"], "{placement:?}");
+        }
+        // A context's save area and other memory of the kernel is none.
+        w.submit_packet(w.context(0), &[Command::Timed { ns: 10 }]);
+        let packets = w.allocate(64, AllocationKind::Bulk);
+        w.driver.take();
+        w.kernel.destroy_device(w.device).unwrap();
+        let ended = object_calls(w);
+        let closed = ended.iter().filter(|name| **name == "CloseAllocation").count();
+        let destroyed = ended.iter().filter(|name| **name == "DestroyAllocation").count();
+        assert_eq!((closed > 0, closed), (true, destroyed), "{ended:?}");
+        drop(packets);
+    });
+}
+
+// spec: RES-019
+#[test]
+fn a_refused_object_is_no_allocation_and_leaves_nothing() {
+    with_objects().run(|w| {
+        let _tables = w.allocate(64, AllocationKind::Bulk);
+        for entry in [Entry::CreateAllocation, Entry::OpenAllocation] {
+            let before = w.adapter().census().memory_regions;
+            w.driver.take();
+            w.hooked.fail_next(entry, Status::NO_MEMORY);
+            let (device, kind, placement) = (w.device, AllocationKind::Bulk, Placement::System);
+            let args = CreateAllocation { device, bytes: 64, kind, placement };
+            assert_eq!(w.kernel.create_allocation(args).err(), Some(Status::NO_MEMORY));
+            let calls = object_calls(w);
+            let destroyed = calls.contains(&"DestroyAllocation");
+            assert_eq!(destroyed, entry == Entry::OpenAllocation, "{calls:?}");
+            assert_eq!(w.adapter().census().memory_regions, before);
+        }
+    });
+}

@@ -141,3 +141,42 @@ fn a_global_name_is_given_again_after_its_resource() {
     let places: BTreeSet<u32> = places.collect();
     assert!(places.len() < 1_100, "{} places for one name at a time", places.len());
 }
+
+/// The kernel opens the driver's object for each device, and has it created again for memory that
+/// only an NT handle held.
+// spec: RES-020
+#[test]
+fn devices_share_the_object_of_the_driver_while_one_has_it_open() {
+    world_with(|config| config.driver.opens_allocations = true).run(|w| {
+        let other = w.client("other");
+        let opens = |w: &World| {
+            let about = w.driver.take().into_iter().filter_map(|call| match call {
+                DdiCall::CreateAllocation { .. } => Some("created"),
+                DdiCall::OpenAllocation { args } if args.create => Some("opened by its creator"),
+                DdiCall::OpenAllocation { .. } => Some("opened"),
+                DdiCall::CloseAllocation { .. } => Some("closed"),
+                DdiCall::DestroyAllocation { .. } => Some("destroyed"),
+                _ => None,
+            });
+            about.collect::<Vec<_>>()
+        };
+        w.driver.take();
+        let made = w.allocate(64, AllocationKind::Protocol);
+        let (resource, _) = share(w, &[&made], true).unwrap();
+        let handle = w.kernel.share_objects(&[resource], SyncObjectAccess::all(), None).unwrap();
+        assert_eq!(opens(w), ["created", "opened by its creator"]);
+        let open = || {
+            let name = ResourceName::NtHandle(&handle);
+            other.kernel.open_resource(other.device, name).unwrap().handle
+        };
+        let opened = open();
+        w.kernel.destroy_resource(resource).unwrap();
+        other.kernel.destroy_resource(opened).unwrap();
+        assert_eq!(opens(w), ["opened", "closed", "closed", "destroyed"]);
+        let opened = open();
+        assert_eq!(opens(w), ["created", "opened"]);
+        drop(handle);
+        other.kernel.destroy_resource(opened).unwrap();
+        assert_eq!(opens(w), ["closed", "destroyed"]);
+    });
+}

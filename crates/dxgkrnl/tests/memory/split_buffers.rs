@@ -663,3 +663,23 @@ fn a_buffer_that_is_queued_beside_another_one_of_its_context_leaves_that_one_its
         assert_eq!((parts(w).len(), w.state()), (2, Ok(DeviceState::Active)));
     });
 }
+
+/// The driver of this machine refuses lists with an allocation that is not open.
+// spec: RES-019
+#[test]
+fn lists_name_allocations_by_the_handles_of_their_device() {
+    let both = |config: &mut MachineConfig| {
+        config.driver.opens_allocations = true;
+        config.driver.dma_patching = true;
+    };
+    world_with(both).run(|w| {
+        let target = w.allocate(BYTES, AllocationKind::Bulk);
+        w.driver.take();
+        render(w, &[w.context(0)], &[fill(&target, 7)], &[(&target, true)]).unwrap();
+        let rendered = w.driver.take().into_iter().find_map(|call| match call {
+            DdiCall::Render { args } => Some(args.allocations),
+            _ => None,
+        });
+        assert!(rendered.unwrap()[0].opened.is_some());
+    });
+}
