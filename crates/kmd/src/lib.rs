@@ -7,10 +7,11 @@
 //! fence storage in it and its moves) · `allocation` (memory of processes) · `context` (devices and
 //! contexts, suspend and resume) · `packets` (the packet path) · `preempt` (its requests) ·
 //! `hwqueue` (hardware queues of both kinds) · `kernel_ring` (a ring that the driver writes) ·
-//! `peer` (signals from GPU to GPU) · `doorbell` (connect and victimise) and `seats` (which doorbells have a physical one) · `fence`
-//! (native fences) · `log` (fence logs) · `isr` (the interrupt routine) · `display` (flips,
-//! vertical syncs) · `power` (D-states, F-states) · `reset` (timeout recovery) · `mailbox`
-//! (commands to the CMP) · `objects` (what the driver keeps) · `handle` · `config` · `error`.
+//! `peer` (signals from GPU to GPU) · `doorbell` (connect and victimise) and `seats` (which
+//! doorbells have a physical one) · `fence` (native fences) · `log` (fence logs) · `isr` (the
+//! interrupt routine) · `display` (flips, vertical syncs) · `power` (D-states, F-states) · `reset`
+//! (timeout recovery) · `mailbox` (commands to the CMP) · `objects` (what the driver keeps) ·
+//! `handle` · `config` · `error`.
 //!
 //! Locks, outermost first:
 //!
