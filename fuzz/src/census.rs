@@ -6,7 +6,7 @@ use tidegate::Machine;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Census {
     kernel: tidegate::dxgkrnl::Census,
-    driver: [usize; 7],
+    driver: [usize; 9],
     hardware: tidegate::softgpu::Census,
 }
 

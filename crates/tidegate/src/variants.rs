@@ -662,6 +662,7 @@ mod tests {
                 preemption_aware: Adapter,
                 cancel_command_aware: Adapter,
                 lazy_context_switch: Adapter,
+                opens_allocations: Adapter,
                 dma_patching: Adapter,
                 save_areas: Adapter,
                 kernel_ring_slots: Internal,

@@ -32,6 +32,10 @@ pub enum PreemptionReason {
 /// The longest turn in quanta, however long an engine takes to leave a context.
 const LONGEST_TURN: u64 = 10;
 
+/// The same beside hardware contexts, which the engine repays the time of a packet that it could
+/// not leave.
+const LONGEST_REPAID_TURN: u64 = 100;
+
 /// The turns, without the end of a packet of their contexts, after which turns get longer.
 const FRUITLESS_TURNS: u64 = 8;
 
@@ -45,6 +49,8 @@ pub(crate) struct Packet {
     pub(crate) context: OsHandle,
     pub(crate) command: Command,
     pub(crate) priority: Priority,
+    /// Whether its band was lifted when it was submitted.
+    pub(crate) lifted: bool,
     /// The part of its context's turn that it had used before this submission, in nanoseconds.
     pub(crate) used_ns: u64,
     /// Time at which the packet became the first in flight.
@@ -156,14 +162,18 @@ impl Engine {
     /// hardware gives to queues of hardware contexts. Where no packet of a context ends for some
     /// turns, all turns are therefore longer than a switch, and beside hardware contexts twice as
     /// long each time that this happens again. An engine restores a context in less than twice the
-    /// time of leaving one.
+    /// time of leaving one, and repays hardware queues the time of a packet that it could not leave.
     // spec: PRE-163
     pub(crate) fn turn_ns(&self, config: &Config) -> u64 {
         let doublings = self.fruitless.values().sum::<u64>() / FRUITLESS_TURNS;
         if doublings == 0 {
             return config.quantum_ns;
         }
-        let longest_ns = config.quantum_ns.saturating_mul(LONGEST_TURN);
+        let longest = match self.hardware_contexts {
+            0 => LONGEST_TURN,
+            _ => LONGEST_REPAID_TURN,
+        };
+        let longest_ns = config.quantum_ns.saturating_mul(longest);
         let switch_ns = self.leaving_ns.saturating_mul(4).min(longest_ns);
         let shared_ns = match self.hardware_contexts {
             0 => 0,
@@ -212,14 +222,23 @@ impl Engine {
             self.fence_ids.leave_out();
         }
         let id = self.fence_ids.next();
-        let Candidate { context, priority, .. } = of;
+        let Candidate { context, priority, rank } = of;
         match command.kind {
             CommandKind::Patched { last: false } => self.split = Some(context),
             CommandKind::Patched { last: true } => self.clear_split(context),
             _ => {}
         }
         self.enter(
-            Packet { id, context, command, priority, used_ns, began: None, submitted: now },
+            Packet {
+                id,
+                context,
+                command,
+                priority,
+                lifted: rank != priority,
+                used_ns,
+                began: None,
+                submitted: now,
+            },
             now,
         );
         id
@@ -426,14 +445,19 @@ impl Engine {
         }
     }
 
-    /// Notes how long the engine took to answer the open request.
+    /// Notes how long the engine took to answer the open request. The longest answer counts while
+    /// turns are fruitless: the request that ends such a turn may find nothing to leave.
     pub(crate) fn note_answer(&mut self, now: CpuTime) {
-        self.leaving_ns = self.request.map_or(0, |request| now.since(request.requested));
+        let took_ns = self.request.map_or(0, |request| now.since(request.requested));
+        let before_ns = if self.fruitless.is_empty() { 0 } else { self.leaving_ns };
+        self.leaving_ns = took_ns.max(before_ns);
     }
 
-    /// Records that a turn of a context has ended and no packet of it.
-    pub(crate) fn note_fruitless(&mut self, context: OsHandle) {
-        *self.fruitless.entry(context).or_default() += 1;
+    /// Records that a turn of a packet's context has ended and no packet of it. A lifted band has
+    /// one turn in ten, so each of its turns counts as all that make turns longer.
+    pub(crate) fn note_fruitless(&mut self, packet: &Packet) {
+        let turns = if packet.lifted { FRUITLESS_TURNS } else { 1 };
+        *self.fruitless.entry(packet.context).or_default() += turns;
     }
 
     /// Forgets a context that is gone.

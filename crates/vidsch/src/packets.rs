@@ -195,7 +195,7 @@ impl<P: Payload> VidSch<P> {
         };
         state.in_flight -= 1;
         if ran {
-            self.engines[state.engine].note_fruitless(context);
+            self.engines[state.engine].note_fruitless(packet);
         }
         let Command { queued_ns, kind, bytes, .. } = packet.command;
         let (cost, work) = (kind.cost(bytes as usize), Work::Command(packet.command));

@@ -348,7 +348,7 @@ fn an_end_is_on_the_timeline() {
 }
 
 /// What there is of everything that comes and goes with processes.
-fn census(machine: &Machine) -> (tidegate::dxgkrnl::Census, [usize; 7], tidegate::softgpu::Census) {
+fn census(machine: &Machine) -> (tidegate::dxgkrnl::Census, [usize; 9], tidegate::softgpu::Census) {
     (machine.adapter().census(), machine.driver().census(), machine.gpu().census())
 }
 

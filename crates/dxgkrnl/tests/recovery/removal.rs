@@ -171,7 +171,7 @@ fn the_driver_ends_each_object_in_the_published_order_and_gets_no_call_afterward
         calls.retain(|name| expected.contains(name));
         calls.dedup();
         assert_eq!(calls, expected);
-        assert_eq!(w.machine.driver().census(), [0; 7]);
+        assert_eq!(w.machine.driver().census(), [0; 9]);
         let census = w.adapter().census();
         let queues = [census.hw_queues, census.doorbells, census.contexts, census.hw_contexts];
         assert_eq!((census.devices, census.fences, queues), (0, 0, [0; 4]));

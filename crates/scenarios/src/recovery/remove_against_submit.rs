@@ -86,7 +86,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
             census.devices + census.contexts + census.hw_queues + census.doorbells + census.fences;
         end.always("the kernel has no object left", !done || left == 0);
         let of_driver = world.machine.driver().census();
-        end.always("the driver has no object left", !done || of_driver == [0; 7]);
+        end.always("the driver has no object left", !done || of_driver == [0; 9]);
         end.sometimes(SIGNALLED, noted(WAITED) == Some(1));
         end.sometimes(RELEASED, noted(WAITED) == Some(2));
         end.sometimes(REFUSED, noted(SUBMITTED) == Some(2));

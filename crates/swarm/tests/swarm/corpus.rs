@@ -530,3 +530,16 @@ fn a_queue_whose_slice_ends_late_does_not_pay_for_the_stop() {
          t2 stop-process 1776630800; t1 prompt q8 54753",
     );
 }
+
+/// HIGH packets of 20 ms that the engine cannot leave, and a hardware queue that is repaid their
+/// time in the turns of the NORMAL packet.
+#[test]
+fn a_lifted_packet_has_the_engine_beside_a_queue_that_is_repaid() {
+    assert_holds(
+        "swarm/virtual | costs high; adapter standard local-memory-kib=128; process a0 steady; \
+         process a0 steady; process a0 steady; thread p0; thread p1; thread p2; \
+         t1 queue q0 raw packet direct high; t0 queue q5 raw packet direct normal; \
+         t2 queue q6 raw user direct normal; t0 queue q7 raw user direct normal; \
+         t0 prompt q5 72081; t2 flood q6 2 250000000 1; t1 flood q0 22 20000000 1",
+    );
+}

@@ -536,6 +536,30 @@ fn packets_of_another_context_that_end_leave_the_turns_of_a_fruitless_one_long()
     assert_eq!(s.engines[ENGINE].turn_ns(&CONFIG), 10, "the context is gone");
 }
 
+/// A band of the others is lifted once in ten turns, and its engine first repays hardware queues the
+/// time of the packet that it could not leave.
+// spec: PRE-163
+#[test]
+fn one_turn_of_a_lifted_band_without_an_end_makes_turns_longer() {
+    for (hardware, leaving, longer) in [(false, 25, 100), (true, 25, 100), (true, 300, 1_000)] {
+        let bands = [Priority::Normal, Priority::High];
+        let mut s = with_contexts(&bands, Config { timeout_ns: None, ..CONFIG });
+        if hardware {
+            s.add_hardware_context(ENGINE);
+        }
+        s.push_command(B, command(20), NOW);
+        assert_eq!(push(&mut s, A, command(10), NOW), [new(20, 1)]);
+        assert_eq!(next(&mut s, at(90)), [Next::Request(2)]);
+        let now = 90 + leaving;
+        assert_eq!(s.preempted(ENGINE, report(2, 0), at(now)), answered(&[], 1));
+        assert_eq!(next(&mut s, at(now)), [new(10, 3)], "the band that has waited");
+        assert_eq!(next(&mut s, at(now + 10)), [Next::Request(4)]);
+        // The engine ran nothing of it, so there is nothing to leave.
+        assert_eq!(s.preempted(ENGINE, report(4, 0), at(now + 11)), answered(&[], 1));
+        assert_eq!(s.engines[ENGINE].turn_ns(&CONFIG), longer, "{hardware} {leaving}");
+    }
+}
+
 #[test]
 fn packets_of_one_context_take_no_turns() {
     let mut s = machine(&[Priority::Normal], CONFIG);
