@@ -494,6 +494,9 @@ impl Engine {
             });
         }
         if self.in_flight.is_empty() {
+            // A reset of the engine came before that of the adapter.
+            // spec: PRE-174
+            self.reset = None;
             self.last_completed = self.last_submitted;
         }
         ended

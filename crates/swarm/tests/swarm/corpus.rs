@@ -543,3 +543,16 @@ fn a_lifted_packet_has_the_engine_beside_a_queue_that_is_repaid() {
          t0 prompt q5 72081; t2 flood q6 2 250000000 1; t1 flood q0 22 20000000 1",
     );
 }
+
+/// The forced reset of the copy engine cuts off a paging packet, so the adapter is reset next. A
+/// later answer of the driver names the last packet from before.
+#[test]
+fn an_adapter_that_is_reset_after_its_engine_knows_the_last_packet() {
+    assert_holds(
+        "swarm/virtual | adapter standard; process a0 doomed; process a0 doomed; thread p0; \
+         thread p1; thread p0; t0 queue q0 api user direct normal; \
+         t0 queue q1 raw packet direct normal; t1 queue q2 raw packet copy normal; \
+         t2 queue q5 api packet copy normal; t1 prompt q2 9262; t2 execute q5 0; \
+         t1 reset-engine copy; t1 execute q2 0",
+    );
+}

@@ -121,6 +121,23 @@ fn the_last_completed_packet_is_the_one_that_a_reset_returned() {
     assert_eq!(s.completed_and_submitted(ENGINE).0, 2);
 }
 
+/// The reset of an engine has cut off a paging packet, so that the adapter is reset next.
+// spec: PRE-174
+#[test]
+fn after_a_reset_of_the_adapter_an_earlier_one_of_an_engine_counts_no_more() {
+    let mut s = machine(true);
+    for command_va in 10..13 {
+        s.push_command(A, command(command_va), NOW);
+    }
+    assert_eq!(next(&mut s, NOW).len(), 3);
+    s.stop(ENGINE);
+    assert_eq!(s.note_reset(ENGINE, 2, true), Some((A, false)));
+    s.stop_all();
+    s.end_packets(|_| true, NOW);
+    assert_eq!(s.resume(ENGINE, NOW), []);
+    assert_eq!(s.completed_and_submitted(ENGINE), (3, 3));
+}
+
 #[test]
 fn a_stopped_engine_can_be_resumed_without_a_reset() {
     let mut s = machine(true);
