@@ -73,8 +73,8 @@ rules! {
     RenderBuffer "code-render-buffer"
         "DxgkDdiRender moves pDmaBuffer and pPatchLocationListOut past what it wrote",
         "page DXGKARG_RENDER";
-    Allocation "code-allocation" "an allocation has a handle and its size, and an opened one a handle",
-        "pages DXGK_ALLOCATIONINFO, DXGK_OPENALLOCATIONINFO";
+    Allocation "code-allocation" "the Size of an allocation is at least what is asked for",
+        "page DXGK_ALLOCATIONINFO";
     Stack "code-stack" "an entry uses a kernel stack's 24 KiB at most", "page Using the kernel stack";
     Stall "code-stall" "KeStallExecutionProcessor takes 50 microseconds at most",
         "page KeStallExecutionProcessor";

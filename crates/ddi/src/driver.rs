@@ -424,7 +424,8 @@ trait AllocationDdi = Allocations, fn allocations, WDDM_1_2, None;
     /// Creates the driver's object for memory of a process.
     ///
     /// # Errors
-    /// INVALID_PARAMETER, NO_MEMORY, GRAPHICS_DRIVER_MISMATCH: the process gets no allocation.
+    /// NO_MEMORY: the process gets no allocation. With INVALID_PARAMETER and
+    /// GRAPHICS_DRIVER_MISMATCH the driver has no object for it.
     CreateAllocation "DxgkDdiCreateAllocation"
     fn create_allocation(&self, level: &Passive, args: CreateAllocation)
         -> Result<DriverHandle, Status>;

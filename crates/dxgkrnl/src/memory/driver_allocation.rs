@@ -67,10 +67,10 @@ impl DriverAllocation {
 
 impl OpenedAllocation {
     /// Creates the driver's object for new memory of a device, and opens it. `None` if the driver
-    /// has no entries for it.
+    /// has no entries for it, or refuses it.
     ///
     /// # Errors
-    /// The driver's refusal.
+    /// The driver lacks memory.
     // spec: RES-019
     pub(super) fn create(
         level: &Passive,
@@ -81,34 +81,35 @@ impl OpenedAllocation {
         if !driver.declared.opens_allocations {
             return Ok(None);
         }
-        let allocation = DriverAllocation::create(level, driver, bytes)?;
-        OpenedAllocation::of(level, device, allocation, true).map(Some)
+        let created = DriverAllocation::create(level, driver, bytes);
+        let opened = created.and_then(|of| OpenedAllocation::of(level, device, of, true));
+        none_if_refused(opened)
     }
 
-    /// Opens the object of shared memory for another device.
+    /// Opens the object of shared memory for another device. `None` if the driver refuses it.
     ///
     /// # Errors
-    /// The driver's refusal.
+    /// The driver lacks memory.
     pub(super) fn open(
         level: &Passive,
         driver: &Arc<DriverPort>,
         device: &Arc<dyn OwningDevice>,
         (object, bytes): (&SharedObject, u64),
-    ) -> Result<OpenedAllocation, Status> {
+    ) -> Result<Option<OpenedAllocation>, Status> {
         let found = object.lock().upgrade();
         let allocation = match found {
-            Some(allocation) => allocation,
-            None => {
-                let made = DriverAllocation::create(level, driver, bytes)?;
+            Some(allocation) => Ok(allocation),
+            None => DriverAllocation::create(level, driver, bytes).map(|made| {
                 let mut kept = object.lock();
                 // Another device may have opened it meanwhile.
                 kept.upgrade().unwrap_or_else(|| {
                     *kept = Arc::downgrade(&made);
                     made.clone()
                 })
-            }
+            }),
         };
-        OpenedAllocation::of(level, device, allocation, false)
+        let opened = allocation.and_then(|of| OpenedAllocation::of(level, device, of, false));
+        none_if_refused(opened)
     }
 
     fn of(
@@ -139,5 +140,16 @@ impl OpenedAllocation {
     /// Returns the handle.
     pub(super) fn handle(&self) -> DriverHandle {
         self.handle
+    }
+}
+
+/// A driver whose user-mode driver is another one does not know the private data.
+fn none_if_refused(
+    opened: Result<OpenedAllocation, Status>,
+) -> Result<Option<OpenedAllocation>, Status> {
+    match opened {
+        Ok(opened) => Ok(Some(opened)),
+        Err(status @ (Status::NO_MEMORY | Status::INSUFFICIENT_RESOURCES)) => Err(status),
+        Err(_) => Ok(None),
     }
 }

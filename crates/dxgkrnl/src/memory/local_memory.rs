@@ -307,8 +307,8 @@ impl Memory {
         memory: &Arc<FixedMemory>,
     ) -> Result<Arc<AllocationObject>, Status> {
         let open = |object| OpenedAllocation::open(level, &self.driver, &device, object);
-        let opened = memory.object().map(open);
-        let owner = Owner { device: &device, space, context: None, opened: opened.transpose()? };
+        let opened = memory.object().map(open).transpose()?.flatten();
+        let owner = Owner { device: &device, space, context: None, opened };
         AllocationObject::of_fixed(level, &self.driver, owner, memory.clone())
     }
 

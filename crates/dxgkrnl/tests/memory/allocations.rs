@@ -169,5 +169,17 @@ fn a_refused_object_is_no_allocation_and_leaves_nothing() {
             assert_eq!(destroyed, entry == Entry::OpenAllocation, "{calls:?}");
             assert_eq!(w.adapter().census().memory_regions, before);
         }
+        // Such memory has no object, and needs none.
+        for (entry, calls) in [
+            (Entry::CreateAllocation, &["CreateAllocation"][..]),
+            (Entry::OpenAllocation, &["CreateAllocation", "OpenAllocation", "DestroyAllocation"]),
+        ] {
+            w.driver.take();
+            w.hooked.fail_next(entry, Status::GRAPHICS_DRIVER_MISMATCH);
+            let made = w.allocate(64, AllocationKind::Bulk);
+            assert_eq!(object_calls(w), calls);
+            w.kernel.destroy_allocation(made.handle).unwrap();
+            assert_eq!(object_calls(w), [""; 0]);
+        }
     });
 }
