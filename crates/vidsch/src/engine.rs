@@ -162,7 +162,8 @@ impl Engine {
     /// hardware gives to queues of hardware contexts. Where no packet of a context ends for some
     /// turns, all turns are therefore longer than a switch, and beside hardware contexts twice as
     /// long each time that this happens again. An engine restores a context in less than twice the
-    /// time of leaving one, and repays hardware queues the time of a packet that it could not leave.
+    /// time of leaving one, and repays hardware queues the time of a packet that it could not
+    /// leave.
     // spec: PRE-163
     pub(crate) fn turn_ns(&self, config: &Config) -> u64 {
         let doublings = self.fruitless.values().sum::<u64>() / FRUITLESS_TURNS;

@@ -536,8 +536,8 @@ fn packets_of_another_context_that_end_leave_the_turns_of_a_fruitless_one_long()
     assert_eq!(s.engines[ENGINE].turn_ns(&CONFIG), 10, "the context is gone");
 }
 
-/// A band of the others is lifted once in ten turns, and its engine first repays hardware queues the
-/// time of the packet that it could not leave.
+/// A lifted band has one turn in ten, and its engine first repays hardware queues the time of the
+/// packet that it could not leave.
 // spec: PRE-163
 #[test]
 fn one_turn_of_a_lifted_band_without_an_end_makes_turns_longer() {
