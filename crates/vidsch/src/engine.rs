@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::fence_id::{FenceIds, is_after};
 use crate::queue::{Command, CommandKind};
 use crate::ready::{Candidate, Ready};
+use crate::share::Turn;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tidegate_ddi::{OsHandle, Priority};
 use tidegate_platform::CpuTime;
@@ -198,16 +199,20 @@ impl Engine {
         !self.stopped && self.request.is_none() && self.in_flight.len() < self.cap
     }
 
+    fn turn(&self, config: &Config) -> Turn {
+        Turn { quantum_ns: config.quantum_ns, turn_ns: self.turn_ns(config) }
+    }
+
     /// Counts the time since the last call for the band of the first packet in flight, and for
     /// those that wait. Called before the packets in flight change, and before a decision.
     pub(crate) fn count_shares(&mut self, config: &Config, now: CpuTime) {
-        let turn_ns = self.turn_ns(config);
+        let turn = self.turn(config);
         let since = std::mem::replace(&mut self.counted, now);
         let Some(first) = self.in_flight.front() else { return };
         let since = first.began.map_or(now, |began| began.max(since));
         let (running, spent_ns) = (first.priority, now.since(since));
         let behind = waits_behind(&self.in_flight);
-        self.ready.account(running, behind, spent_ns, turn_ns);
+        self.ready.account(running, behind, spent_ns, turn);
     }
 
     /// Submits a packet of the candidate's context, which has used `used_ns` of its turn. Returns
@@ -409,7 +414,7 @@ impl Engine {
         let turn = waits.filter(|w| *w >= first.priority);
         let turn = turn.and_then(|_| first.turn_ends(self.turn_ns(config)));
         let behind = waits_behind(&self.in_flight);
-        let changes = self.ready.rank_changes(first.priority, behind, self.turn_ns(config));
+        let changes = self.ready.rank_changes(first.priority, behind, self.turn(config));
         let changes = changes.filter(|_| waits.is_some()).map(|ns| self.counted.after(ns));
         timeout.into_iter().chain(turn).chain(changes).filter(|deadline| *deadline > since).min()
     }

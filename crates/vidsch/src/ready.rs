@@ -13,7 +13,7 @@
 //! Preemption latency and the turns of other contexts in the band add to the wait. REALTIME needs a
 //! privilege and may starve every band. Without preemption, the bounds start at the packet's end.
 
-use crate::share::Share;
+use crate::share::{Share, Turn};
 use std::collections::VecDeque;
 use tidegate_ddi::{OsHandle, Priority};
 
@@ -69,7 +69,7 @@ impl Ready {
         running: Priority,
         behind: impl Fn(Priority) -> bool,
         spent_ns: u64,
-        quantum_ns: u64,
+        turn: Turn,
     ) {
         if running == Priority::Realtime {
             return;
@@ -77,9 +77,9 @@ impl Ready {
         for priority in PRIORITIES {
             let band = &mut self.bands[priority as usize];
             if priority == running {
-                band.share.served(priority, spent_ns);
+                band.share.served(priority, spent_ns, turn);
             } else if !band.contexts.is_empty() || behind(priority) {
-                band.share.waited(priority, spent_ns, quantum_ns);
+                band.share.waited(priority, spent_ns, turn);
             }
         }
     }
@@ -118,15 +118,15 @@ impl Ready {
         &self,
         running: Priority,
         behind: impl Fn(Priority) -> bool,
-        quantum_ns: u64,
+        turn: Turn,
     ) -> impl Iterator<Item = u64> {
         let counts = running != Priority::Realtime;
         PRIORITIES.into_iter().filter(move |_| counts).filter_map(move |priority| {
             let Band { contexts, share } = &self.bands[priority as usize];
             if priority == running {
-                share.lift_ends_after_ns(priority)
+                share.lift_ends_after_ns(priority, turn)
             } else if !contexts.is_empty() || behind(priority) {
-                share.lift_begins_after_ns(priority, quantum_ns)
+                share.lift_begins_after_ns(priority, turn)
             } else {
                 None
             }
@@ -138,7 +138,7 @@ impl Ready {
 mod tests {
     use super::*;
 
-    const QUANTUM_NS: u64 = 10;
+    const QUANTUM: Turn = Turn { quantum_ns: 10, turn_ns: 10 };
 
     fn ready(contexts: &[(u64, Priority)]) -> Ready {
         let mut ready = Ready::default();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     fn runs(ready: &mut Ready, running: Priority, spent_ns: u64) {
-        ready.account(running, |_| false, spent_ns, QUANTUM_NS);
+        ready.account(running, |_| false, spent_ns, QUANTUM);
     }
 
     fn next(ready: &mut Ready) -> Option<(u64, bool)> {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn changes(ready: &Ready, running: Priority) -> Vec<u64> {
-        ready.rank_changes(running, |_| false, QUANTUM_NS).collect()
+        ready.rank_changes(running, |_| false, QUANTUM).collect()
     }
 
     #[test]
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!((next(1), next(7)), (Some(2), Some(1)));
         let mut all = Ready::default();
         let behind = |priority| priority == Priority::Normal;
-        all.account(Priority::High, behind, 90, QUANTUM_NS);
+        all.account(Priority::High, behind, 90, QUANTUM);
         assert_eq!(all.rank(Priority::Normal), LIFTED);
         assert_eq!(all.rank(Priority::Idle), Priority::Idle);
     }

@@ -556,3 +556,15 @@ fn an_adapter_that_is_reset_after_its_engine_knows_the_last_packet() {
          t1 reset-engine copy; t1 execute q2 0",
     );
 }
+
+/// The band of a NORMAL packet has short turns without effect, and then a longer one as soon as it
+/// is its turn again.
+#[test]
+fn a_longer_turn_of_a_lifted_band_comes_no_later() {
+    assert_holds(
+        "swarm/virtual | costs free; adapter standard local-memory-kib=128; process a0 steady; \
+         thread p0; thread p0; t1 queue q3 raw packet copy normal; \
+         t0 queue q4 raw user copy normal; t1 queue q6 raw packet copy high; \
+         t1 flood q6 36 20000000 0; t1 prompt q3 356; t0 flood q4 3 50000000 1",
+    );
+}
