@@ -63,6 +63,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "context allocations of devices",
     "contexts that a reset cut off",
     "device state",
+    "driver's object of memory",
     "faults in fence logs",
     "faults of a driver",
     "fence log reader",
