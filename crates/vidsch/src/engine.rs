@@ -500,7 +500,7 @@ impl Engine {
             });
         }
         if self.in_flight.is_empty() {
-            // A reset of the engine came before that of the adapter.
+            // The outcome of a reset of the engine from before the adapter's is void.
             // spec: PRE-174
             self.reset = None;
             self.last_completed = self.last_submitted;
