@@ -418,7 +418,7 @@ trait DisplayDdi = Display, fn display, WDDM_1_2, None;
 }
 
 /// Allocations of processes as objects of the driver. Order: create, open; then close, destroy. The
-/// kernel's own buffers are no objects of the driver.
+/// kernel creates none for its own buffers.
 trait AllocationDdi = Allocations, fn allocations, WDDM_1_2, None;
 {
     /// Creates the driver's object for memory of a process.

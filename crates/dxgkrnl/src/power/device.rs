@@ -114,7 +114,7 @@ impl PowerTransitions {
         doorbells.iter().for_each(|doorbell| doorbell.disconnect(level, DisconnectReason::Retry));
         // 3. Work that was rung before its doorbell was disconnected keeps the device in D0.
         let stays = !suspended.is_complete()
-            || self.has_packets()
+            || self.owes_or_holds_packets()
             || (action == PowerAction::None
                 && (self.has_announced_work(|_| true) || self.shows_pictures()));
         // A doorbell released concurrently by its process ends here, before callers wait.
@@ -177,7 +177,7 @@ impl PowerTransitions {
 
     /// Returns whether the driver owes a report of an engine, or VidSch holds a packet with local
     /// memory addresses.
-    fn has_packets(&self) -> bool {
+    fn owes_or_holds_packets(&self) -> bool {
         let sched = self.objects.sched.lock();
         let mut engines = self.objects.port.declared.caps.engines();
         sched.holds_places() || engines.any(|engine| sched.owes_report(engine))

@@ -59,6 +59,15 @@ pub(super) struct Blame {
     pub(super) bystanders: Vec<Arc<Device>>,
 }
 
+impl Blame {
+    /// Blames the suspects if the driver has named no culprit.
+    pub(super) fn fall_back_to(&mut self, suspects: &[Culprit]) {
+        if self.culprits.is_empty() {
+            self.culprits.extend_from_slice(suspects);
+        }
+    }
+}
+
 type Losses = Vec<(Arc<Context>, HwContextLoss)>;
 
 /// The contexts named by the driver during a reset; `None` outside a reset.

@@ -90,9 +90,7 @@ fn reset_hw_queues(
     // No context is left on the engine, so all their suspensions are complete.
     recovery.complete_suspensions(|context| context.engine == engine);
     recovery.detector.note_reset(engine);
-    if blame.culprits.is_empty() {
-        blame.culprits.extend_from_slice(suspects);
-    }
+    blame.fall_back_to(suspects);
     Ok(WasReset::Yes)
 }
 

@@ -164,9 +164,7 @@ fn recover_engine(
         Err(Escalation::Stop(bug)) => stop_adapter(level.into(), recovery, report, bug),
         Err(Escalation::AdapterReset(promotion)) => {
             report.reason.promotion = Some(promotion);
-            if blame.culprits.is_empty() {
-                blame.culprits.extend_from_slice(suspects);
-            }
+            blame.fall_back_to(suspects);
             // What the reset of the engine has cut off is gone.
             // spec: PRE-173
             recover_adapter(recovery, level, report, blame);

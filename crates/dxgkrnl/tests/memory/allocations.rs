@@ -139,7 +139,7 @@ fn an_allocation_is_an_object_of_the_driver_from_before_its_mapping_until_its_en
             assert_eq!(*mapped.lock(), [""; 0], "{placement:?}: it is unmapped first");
             assert_eq!(object_calls(w), ["CloseAllocation", "DestroyAllocation"], "{placement:?}");
         }
-        // A context's save area and other memory of the kernel are no objects of the driver.
+        // The driver gets no object for memory of the kernel, such as a context's save area.
         w.submit_packet(w.context(0), &[Command::Timed { ns: 10 }]);
         let packets = w.allocate(64, AllocationKind::Bulk);
         w.driver.take();

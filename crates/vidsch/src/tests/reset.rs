@@ -107,9 +107,8 @@ fn a_reset_that_names_a_complete_packet_completes_those_before_it() {
     assert_eq!(next(&mut s, NOW), [again(11, 4)]);
 }
 
-#[test]
-// spec: PRE-151
-fn the_last_completed_packet_is_the_one_that_a_reset_returned() {
+/// The engine has three packets, and its reset has aborted the second.
+fn after_a_reset_at_the_second_of_three() -> Sched {
     let mut s = machine(true);
     for command_va in 10..13 {
         s.push_command(A, command(command_va), NOW);
@@ -117,6 +116,13 @@ fn the_last_completed_packet_is_the_one_that_a_reset_returned() {
     assert_eq!(next(&mut s, NOW).len(), 3);
     s.stop(ENGINE);
     assert_eq!(s.note_reset(ENGINE, 2, true), Some((A, false)));
+    s
+}
+
+#[test]
+// spec: PRE-151
+fn the_last_completed_packet_is_the_one_that_a_reset_returned() {
+    let mut s = after_a_reset_at_the_second_of_three();
     assert_eq!(s.resume(ENGINE, NOW), [A], "the packet before the aborted one");
     assert_eq!(s.completed_and_submitted(ENGINE).0, 2);
 }
@@ -125,13 +131,7 @@ fn the_last_completed_packet_is_the_one_that_a_reset_returned() {
 // spec: PRE-174
 #[test]
 fn after_a_reset_of_the_adapter_an_earlier_one_of_an_engine_counts_no_more() {
-    let mut s = machine(true);
-    for command_va in 10..13 {
-        s.push_command(A, command(command_va), NOW);
-    }
-    assert_eq!(next(&mut s, NOW).len(), 3);
-    s.stop(ENGINE);
-    assert_eq!(s.note_reset(ENGINE, 2, true), Some((A, false)));
+    let mut s = after_a_reset_at_the_second_of_three();
     s.stop_all();
     s.end_packets(|_| true, NOW);
     assert_eq!(s.resume(ENGINE, NOW), []);
