@@ -11,9 +11,9 @@
 //! was taken.
 //!
 //! A global doorbell is one location that all queues of a process share, or of all processes. Its
-//! value also names the queue. Memory keeps only the last ring, where a bus delivers each. The
-//! summary names the queues whose rings were overwritten. The value at a location of all processes
-//! is not read.
+//! value also names the queue. Memory keeps only the last ring, where a bus delivers each, so no
+//! engine reads it: the summary names the rung queues, and their control areas have the write
+//! pointers.
 
 use crate::QueueId;
 use std::ops::Range;
@@ -25,8 +25,6 @@ use tidegate_platform::{ClientAccess, Page, Platform, Step, WakeWord, Word};
 pub const DOORBELL_VALUE_WORD: usize = 0;
 /// Bits of a global doorbell's value that hold the write pointer. The queue's place is above them.
 pub const GLOBAL_POINTER_BITS: u32 = u64::BITS - QueueId::PLACE_BITS;
-/// The value of a global doorbell that names no queue: the last place is never used.
-pub const GLOBAL_OF_NO_QUEUE: u64 = u64::MAX;
 
 /// Returns the amount to add to the write pointer of `queue` for a global doorbell.
 // spec: UMS-005

@@ -10,9 +10,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_gpu_abi::doorbell::{GLOBAL_OF_NO_QUEUE, SUMMARY_BITS};
+use tidegate_gpu_abi::doorbell::SUMMARY_BITS;
 use tidegate_gpu_abi::peer::CommonDoorbell;
-use tidegate_gpu_abi::{AddressSpaceId, DOORBELL_VALUE_WORD, QueueId, Summary, global_parts};
+use tidegate_gpu_abi::{AddressSpaceId, DOORBELL_VALUE_WORD, QueueId, Summary};
 use tidegate_platform::{ClientAccess, Page, Platform, Untrusted, WakeWord, Word};
 
 /// The location of a connected doorbell.
@@ -46,32 +46,24 @@ pub(crate) struct Placement {
     pub(crate) in_system_memory: bool,
 }
 
-/// The value words of a connected doorbell, as its engine reads them.
-pub(crate) struct Bell {
-    words: [Option<Untrusted<Word>>; 2],
-    /// The queue's place, if other queues store to the same words.
-    among: Option<u32>,
-}
+/// The value words of a connected doorbell, as its engine reads them. There are none where queues
+/// share a location: another queue's ring may have overwritten this one's, and the queue that had
+/// its place before may ring late, as the client loads the status after the ring.
+pub(crate) struct Bell([Option<Untrusted<Word>>; 2]);
 
 /// The result of reading a doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// The write pointer that was rung last.
     Pointer(u64),
-    /// Another queue's ring has overwritten this queue's, or other processes ring there too. The
-    /// control area has the write pointer.
-    Overwritten,
+    /// The doorbell says that the queue was rung, and the control area has the write pointer.
+    InControlArea,
 }
 
 impl Bell {
     pub(crate) fn read(&self) -> Reading {
-        let values = self.words.iter().flatten().map(Untrusted::load_once);
-        let Some(place) = self.among else { return Reading::Pointer(values.max().unwrap_or(0)) };
-        let mine = values
-            .map(global_parts)
-            .filter(|(named, _)| *named == place)
-            .map(|(_, pointer)| pointer);
-        mine.max().map_or(Reading::Overwritten, Reading::Pointer)
+        let pointers = self.0.iter().flatten().map(Untrusted::load_once);
+        pointers.max().map_or(Reading::InControlArea, Reading::Pointer)
     }
 }
 
@@ -81,15 +73,13 @@ impl Seat {
         (self.sharing == Sharing::Queue).then_some((self.group, self.bit))
     }
 
-    /// Returns the words that the engine of `queue` reads.
-    pub(crate) fn bell(&self, queue: QueueId) -> Bell {
+    /// Returns the words that the engine reads.
+    pub(crate) fn bell(&self) -> Bell {
         let word = |page: &Page| Untrusted::new(page.word(DOORBELL_VALUE_WORD));
-        let words = match self.sharing {
-            // Another process may store any value there. Its rings set no bit of this queue.
-            Sharing::All => [None, None],
-            _ => [Some(word(&self.page)), self.secondary.as_ref().map(word)],
-        };
-        Bell { words, among: (self.sharing != Sharing::Queue).then_some(queue.place()) }
+        Bell(match self.sharing {
+            Sharing::Queue => [Some(word(&self.page)), self.secondary.as_ref().map(word)],
+            Sharing::Process | Sharing::All => [None, None],
+        })
     }
 }
 
@@ -223,7 +213,7 @@ impl Doorbells {
         placement: Placement,
     ) -> (Seat, bool) {
         let SeatOwner { queue, address_space, node } = owner;
-        let [page, second] = self.pages(platform, queue, address_space, placement);
+        let [page, second] = self.pages(platform, address_space, placement);
         let room = |g: &Group| {
             !g.is_vacant() && g.address_space == address_space && g.node == node && g.has_room()
         };
@@ -246,34 +236,25 @@ impl Doorbells {
     }
 
     /// Returns a doorbell's page and its secondary page, which is the same page if none was
-    /// requested. A shared location keeps the rings of other queues. One that names this queue is
-    /// removed: it may be of the queue that had its place before. The write pointer of this one is
-    /// then read from its control area.
+    /// requested.
     fn pages(
         &mut self,
         platform: &Platform,
-        queue: QueueId,
         address_space: AddressSpaceId,
         placement: Placement,
     ) -> [Page; 2] {
         let fresh = || new_page(platform, placement.in_system_memory);
-        if placement.sharing == Sharing::All {
-            return self.global_of_all.clone().expect("the GPU has one global doorbell");
-        }
-        if placement.sharing == Sharing::Process {
-            let pages = self.global.entry(address_space).or_insert_with(|| [fresh(), fresh()]);
-            for word in pages.each_ref().map(|page| page.word(DOORBELL_VALUE_WORD)) {
-                let value = Untrusted::new(word.clone()).load_once();
-                if global_parts(value).0 == queue.place() {
-                    // A failure is a ring of another queue, or one from outside of the protocol.
-                    let _ = word.compare_exchange(value, GLOBAL_OF_NO_QUEUE);
-                }
+        match placement.sharing {
+            Sharing::All => self.global_of_all.clone().expect("the GPU has one global doorbell"),
+            Sharing::Process => {
+                self.global.entry(address_space).or_insert_with(|| [fresh(), fresh()]).clone()
             }
-            return pages.clone();
+            Sharing::Queue => {
+                let page = fresh();
+                let second = if placement.secondary { fresh() } else { page.clone() };
+                [page, second]
+            }
         }
-        let page = fresh();
-        let second = if placement.secondary { fresh() } else { page.clone() };
-        [page, second]
     }
 
     /// Returns whether an engine looks at the doorbell's page, and has to be told.
@@ -302,7 +283,7 @@ impl Doorbells {
         let polled = |(_, seat): (_, &Seat)| Polled {
             group: seat.group,
             bit: seat.bit,
-            bell: seat.bell(seat.queue),
+            bell: seat.bell(),
             seen: Reading::Pointer(0),
         };
         of_node.map(polled).collect()
@@ -351,6 +332,7 @@ impl Doorbells {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_gpu_abi::doorbell::global_base;
 
     /// A process of the tests.
     const PROCESS: AddressSpaceId = AddressSpaceId(3);
@@ -421,32 +403,39 @@ mod tests {
         let mut gpu = Gpu::new();
         let (one, other) = (QueueId::new(1, 0), QueueId::new(2, 0));
         let (seat, _) = gpu.connect(one, PROCESS, Sharing::Process);
-        let rung = tidegate_gpu_abi::doorbell::global_base(one) + 7;
-        seat.page.store(DOORBELL_VALUE_WORD, rung);
         let (beside, _) = gpu.connect(other, PROCESS, Sharing::Process);
-        assert_eq!(seat.bell(one).read(), Reading::Pointer(7));
-        assert_eq!(beside.bell(other).read(), Reading::Overwritten);
+        assert!(seat.page.same(&beside.page));
+        beside.page.store(DOORBELL_VALUE_WORD, 7);
 
         gpu.doorbells.forget_space(PROCESS);
         let (later, _) = gpu.connect(other, PROCESS, Sharing::Process);
         assert_eq!(later.page.load(DOORBELL_VALUE_WORD), 0, "a process of the same number");
-        assert_eq!(later.bell(one).read(), Reading::Overwritten);
     }
 
     #[test]
-    fn a_location_of_all_processes_says_nothing_about_write_pointers() {
+    fn a_late_ring_in_a_shared_location_says_nothing_about_write_pointers() {
+        for sharing in [Sharing::Process, Sharing::All] {
+            let mut gpu = Gpu::new();
+            let (ended, _) = gpu.connect(QueueId::new(1, 0), PROCESS, sharing);
+            gpu.doorbells.disconnect(&ended);
+            let next = QueueId::new(1, 1);
+            let (seat, _) = gpu.connect(next, PROCESS, sharing);
+            // The place is the same, so the value is, too.
+            ended.page.store(DOORBELL_VALUE_WORD, global_base(next) + 7);
+            assert_eq!(seat.bell().read(), Reading::InControlArea);
+        }
+    }
+
+    #[test]
+    fn a_location_of_all_processes_outlives_each() {
         let mut gpu = Gpu::new();
         let (one, other) = (QueueId::new(1, 0), QueueId::new(2, 0));
         let (seat, _) = gpu.connect(one, PROCESS, Sharing::All);
         let (beside, _) = gpu.connect(other, AddressSpaceId(4), Sharing::All);
         assert!(seat.page.same(&beside.page));
         assert_ne!(seat.group, beside.group, "each process rings with its summary");
-        // Whichever process has stored it.
-        let rung = tidegate_gpu_abi::doorbell::global_base(one) + 7;
-        beside.page.store(DOORBELL_VALUE_WORD, rung);
-        assert_eq!(seat.bell(one).read(), Reading::Overwritten);
         gpu.doorbells.forget_space(PROCESS);
         let (again, _) = gpu.connect(one, PROCESS, Sharing::All);
-        assert!(again.page.same(&beside.page), "it outlives a process");
+        assert!(again.page.same(&beside.page));
     }
 }

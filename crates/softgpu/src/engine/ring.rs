@@ -317,8 +317,8 @@ struct NewExecution {
     logged: Option<(u32, GpuTime)>,
 }
 
-/// Loads the doorbell of a queue without known slots. Returns whether there is a slot. An
-/// overwritten ring has set a bit of the summary, which the next turn takes.
+/// Loads the doorbell of a queue without known slots. Returns whether there is a slot. A ring
+/// in a shared location has set a bit of the summary, which the next turn takes.
 #[inline]
 fn has_slot(state: &mut RunState, platform: &Platform) -> Result<bool, Fault> {
     if state.taken == state.known && state.doorbell.is_some() {

@@ -313,7 +313,7 @@ impl Engine {
             let Some(doorbell) = &run.state.doorbell else { continue };
             let rung = match doorbell.read() {
                 Reading::Pointer(pointer) => run.state.ring(pointer),
-                Reading::Overwritten => {
+                Reading::InControlArea => {
                     run.state.reread = true;
                     Ok(())
                 }

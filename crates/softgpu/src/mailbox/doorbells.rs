@@ -24,7 +24,7 @@ pub(super) fn connect(
     let owner = SeatOwner { queue, address_space: entry.shape.address_space, node };
     let (seat, new_summary) = doorbells.connect(&gpu.platform, wake, owner, placement);
     if let Some(run) = &mut entry.run {
-        run.state.doorbell = Some(seat.bell(queue));
+        run.state.doorbell = Some(seat.bell());
     }
     entry.seat = Some(seat);
     cmp.nodes[node as usize].summaries += u64::from(was_polled);
@@ -57,7 +57,7 @@ pub(super) fn disconnect(
             Reading::Pointer(last) if entry.suspended => run.state.reread |= last > run.state.known,
             Reading::Pointer(last) if last > run.state.known => run.state.last_ring = Some(last),
             Reading::Pointer(_) => {}
-            Reading::Overwritten => run.state.reread = true,
+            Reading::InControlArea => run.state.reread = true,
         }
     }
     // The engine leaves the page, which is not a doorbell any more.

@@ -568,3 +568,14 @@ fn a_longer_turn_of_a_lifted_band_comes_no_later() {
          t1 flood q6 36 20000000 0; t1 prompt q3 356; t0 flood q4 3 50000000 1",
     );
 }
+
+/// The ended queue rings once more in the location of its process, and another queue has its place.
+#[test]
+fn a_late_ring_in_a_shared_doorbell_is_not_the_next_queues() {
+    assert_holds(
+        "swarm/virtual | service; adapter global-doorbell; process a0 doomed; thread p0; \
+         thread p0; t1 queue q1 api user direct normal; t0 queue q2 raw user direct normal; \
+         t0 drain q2; t0 destroy-device; t0 execute q1 0; \
+         t1 queue q3 api hardware direct normal; t0 execute q3 1713",
+    );
+}
