@@ -9,7 +9,7 @@ use crate::CDriver;
 use crate::address::{address_of, address_of_first};
 use crate::handle_data::DriverHandles;
 use crate::rule::Rule;
-use tidegate_ddi::allocation::{CreateAllocation, OpenAllocation};
+use tidegate_ddi::allocation::{CloseAllocation, CreateAllocation, OpenAllocation};
 use tidegate_ddi::{AllocationDdi, DriverHandle, Passive, Status};
 use tidegate_wddm_abi::miniport::{self, AllocationInfo, DestroyAllocation, OpenAllocationInfo};
 
@@ -122,14 +122,14 @@ impl AllocationDdi for CDriver {
         opened
     }
 
-    fn close_allocation(&self, _level: &Passive, device: DriverHandle, opened: DriverHandle) {
-        let mut list = [opened.0];
+    fn close_allocation(&self, _level: &Passive, args: CloseAllocation) {
+        let mut list = [args.opened.0];
         let mut c = miniport::CloseAllocation {
             allocations: 1,
             open_handle_list: address_of_first(&mut list),
         };
-        self.must("DxgkDdiCloseAllocation", |e| e.close_allocation(device.0, &mut c));
-        self.host().handle_data.lock().close(opened.0);
+        self.must("DxgkDdiCloseAllocation", |e| e.close_allocation(args.device.0, &mut c));
+        self.host().handle_data.lock().remove(args.os_handle.0 as u32);
     }
 
     fn destroy_allocation(&self, _level: &Passive, allocation: DriverHandle) {

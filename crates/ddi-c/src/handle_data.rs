@@ -29,11 +29,6 @@ impl HandleData {
         self.by_kernel_handle.remove(&handle);
     }
 
-    /// Forgets an allocation by the device's handle of it.
-    pub(crate) fn close(&mut self, opened: u64) {
-        self.by_kernel_handle.retain(|_, handles| handles.opened != opened);
-    }
-
     /// Returns the driver's handle: the device's, or the allocation's.
     pub(crate) fn find(&self, handle: u32, of_device: bool) -> u64 {
         let handles = self.by_kernel_handle.get(&handle).copied().unwrap_or_default();

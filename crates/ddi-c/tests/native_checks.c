@@ -106,10 +106,12 @@ static NTSTATUS CheckedSetLogBuffer(const DXGKARG_SETNATIVEFENCELOGBUFFER *args)
 /* What a device has of an allocation. The object of the allocation is its size. */
 typedef struct _OPENED {
     HANDLE Device;
+    D3DKMT_HANDLE Handle;
     PULONG64 Bytes;
 } OPENED, *POPENED;
 
 static PADAPTER OpeningAdapter;
+static D3DKMT_HANDLE ClosedHandle;
 
 static PVOID HandleData(D3DKMT_HANDLE handle, BOOLEAN of_device) {
     DXGKARGCB_GETHANDLEDATA query;
@@ -160,9 +162,10 @@ static NTSTATUS CheckedOpenAllocation(HANDLE hDevice, const DXGKARG_OPENALLOCATI
         return STATUS_NO_MEMORY;
     }
     opened->Device = hDevice;
+    opened->Handle = info->hAllocation;
     opened->Bytes = (PULONG64)HandleData(info->hAllocation, FALSE);
     NT_ASSERT(opened->Bytes != NULL && HandleData(info->hAllocation, TRUE) == NULL);
-    NT_ASSERT(HandleData(0, FALSE) == NULL);
+    NT_ASSERT(HandleData(0, FALSE) == NULL && HandleData(ClosedHandle, FALSE) == NULL);
     NT_ASSERT(RtlCompareMemory(opened->Bytes, info->pPrivateDriverData, 8) == 8);
     info->hDeviceSpecificAllocation = opened;
     return STATUS_SUCCESS;
@@ -171,6 +174,9 @@ static NTSTATUS CheckedOpenAllocation(HANDLE hDevice, const DXGKARG_OPENALLOCATI
 static NTSTATUS CheckedCloseAllocation(HANDLE hDevice, const DXGKARG_CLOSEALLOCATION *pClose) {
     POPENED opened = (POPENED)pClose->pOpenHandleList[0];
     NT_ASSERT(pClose->NumAllocations == 1 && opened->Device == hDevice);
+    NT_ASSERT(HandleData(opened->Handle, TRUE) == opened);
+    NT_ASSERT(HandleData(ClosedHandle, FALSE) == NULL);
+    ClosedHandle = opened->Handle;
     ExFreePoolWithTag(opened, TAG);
     return STATUS_SUCCESS;
 }

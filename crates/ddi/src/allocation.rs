@@ -23,3 +23,14 @@ pub struct OpenAllocation {
     /// Flags.Create: the device creates the allocation. Otherwise it opens a shared resource.
     pub create: bool,
 }
+
+/// DXGKARG_CLOSEALLOCATION, of one allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CloseAllocation {
+    /// The driver's device.
+    pub device: DriverHandle,
+    /// The kernel's handle of the allocation in this device.
+    pub os_handle: OsHandle,
+    /// The handle that DxgkDdiOpenAllocation returned for it.
+    pub opened: DriverHandle,
+}

@@ -5,7 +5,7 @@
 //! argument of an entry is the level at which the kernel calls it. Entries without the prefix of
 //! published names are not published.
 
-use crate::allocation::{CreateAllocation, OpenAllocation};
+use crate::allocation::{CloseAllocation, CreateAllocation, OpenAllocation};
 use crate::callbacks::{InterruptService, StartInfo};
 use crate::caps::{AdapterCaps, AdapterInfoType, NativeFenceCaps, UserModeSubmissionCaps};
 use crate::display::SetVidPnSourceAddress;
@@ -441,7 +441,7 @@ trait AllocationDdi = Allocations, fn allocations, WDDM_1_2, None;
 
     /// Closes a device's handle. No work that uses it is queued.
     CloseAllocation "DxgkDdiCloseAllocation"
-    fn close_allocation(&self, level: &Passive, device: DriverHandle, opened: DriverHandle);
+    fn close_allocation(&self, level: &Passive, args: CloseAllocation);
 
     /// Destroys the driver's object. No device has it open.
     DestroyAllocation "DxgkDdiDestroyAllocation"

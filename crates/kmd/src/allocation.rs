@@ -4,7 +4,7 @@
 
 use crate::objects::{Allocation, OpenedAllocation};
 use crate::{Kind, KmdError, ReferenceDriver};
-use tidegate_ddi::allocation::{CreateAllocation, OpenAllocation};
+use tidegate_ddi::allocation::{CloseAllocation, CreateAllocation, OpenAllocation};
 use tidegate_ddi::{DriverHandle, RenderAllocation};
 
 impl ReferenceDriver {
@@ -28,12 +28,12 @@ impl ReferenceDriver {
         Ok(opened)
     }
 
-    pub(crate) fn close(&self, device: DriverHandle, opened: DriverHandle) -> Result<(), KmdError> {
+    pub(crate) fn close(&self, args: CloseAllocation) -> Result<(), KmdError> {
         let mut objects = self.objects.lock();
-        let closed = objects.opened_allocations.remove(opened)?;
+        let closed = objects.opened_allocations.remove(args.opened)?;
         objects.allocations.get_mut(closed.allocation)?.opens -= 1;
         objects.devices.get_mut(closed.device)?.children -= 1;
-        match closed.device == device {
+        match closed.device == args.device {
             true => Ok(()),
             false => Err(KmdError::Argument("a device closes an allocation of another device")),
         }

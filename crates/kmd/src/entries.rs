@@ -5,7 +5,7 @@
 use crate::{ReferenceDriver, caps, paging, segments};
 use std::sync::Arc;
 use tidegate_ddi::InterruptType;
-use tidegate_ddi::allocation::{CreateAllocation, OpenAllocation};
+use tidegate_ddi::allocation::{CloseAllocation, CreateAllocation, OpenAllocation};
 use tidegate_ddi::caps::{AdapterCaps, NativeFenceCaps, UserModeSubmissionCaps};
 use tidegate_ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use tidegate_ddi::feature::{
@@ -342,8 +342,9 @@ entries! { AllocationDdi []
     fn open_allocation(self, _level: &Passive, args: OpenAllocation)
         -> Result<DriverHandle, Status>, { Ok(self.open(args)?) }
     "DxgkDdiCloseAllocation"
-    fn close_allocation(self, _level: &Passive, device: DriverHandle, opened: DriverHandle),
-        must { self.close(device, opened) }
+    fn close_allocation(self, _level: &Passive, args: CloseAllocation), must {
+        self.close(args)
+    }
     "DxgkDdiDestroyAllocation"
     fn destroy_allocation(self, _level: &Passive, allocation: DriverHandle), must {
         self.remove_allocation(allocation)

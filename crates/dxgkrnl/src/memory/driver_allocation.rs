@@ -11,8 +11,8 @@ use crate::memory::OwningDevice;
 use crate::timer::{AtPassive, EndAtPassive};
 use std::sync::{Arc, Weak};
 use tidegate_calls::Status;
-use tidegate_ddi::allocation::{CreateAllocation, OpenAllocation};
-use tidegate_ddi::{DriverHandle, Passive};
+use tidegate_ddi::allocation::{CloseAllocation, CreateAllocation, OpenAllocation};
+use tidegate_ddi::{DriverHandle, OsHandle, Passive};
 use tidegate_platform::Mutex;
 
 /// The driver's object for memory.
@@ -37,6 +37,7 @@ pub(crate) type OpenedAllocation = AtPassive<OpenedAllocationBody>;
 /// The parts of it.
 pub(crate) struct OpenedAllocationBody {
     device: Arc<dyn OwningDevice>,
+    os_handle: OsHandle,
     handle: DriverHandle,
     /// Destroyed after the handle is closed.
     allocation: Arc<DriverAllocation>,
@@ -45,8 +46,12 @@ pub(crate) struct OpenedAllocationBody {
 impl EndAtPassive for OpenedAllocationBody {
     // spec: RES-020
     fn end(&mut self, level: &Passive) {
-        let port = self.allocation.driver.driver(level);
-        port.close_allocation(level, self.device.driver_handle(), self.handle);
+        let args = CloseAllocation {
+            device: self.device.driver_handle(),
+            os_handle: self.os_handle,
+            opened: self.handle,
+        };
+        self.allocation.driver.driver(level).close_allocation(level, args);
     }
 }
 
@@ -127,7 +132,8 @@ impl OpenedAllocation {
             create,
         };
         let handle = driver.driver(level).open_allocation(level, args)?;
-        let body = OpenedAllocationBody { device: device.clone(), handle, allocation };
+        let (device, os_handle) = (device.clone(), args.os_handle);
+        let body = OpenedAllocationBody { device, os_handle, handle, allocation };
         Ok(AtPassive::wrap(&driver.timer, body))
     }
 
