@@ -22,7 +22,9 @@
 #include <dispmprt.h>
 #include "gpu.h"
 
+#ifndef VIRTUAL_ADDRESSES
 #define VIRTUAL_ADDRESSES (DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0)
+#endif
 
 #define TAG 0x746B6370u /* 'pckt' */
 #define RING_SLOTS 64u

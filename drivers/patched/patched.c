@@ -1,6 +1,6 @@
 /*
- * A packet driver of WDDM 1.2 for the software GPU: packets with physical addresses, which it
- * patches, preemption, recovery of engines and of the adapter, flips.
+ * A packet driver of WDDM 1.2, or of a later version, for the software GPU: packets with physical
+ * addresses, which it patches, preemption, recovery of engines and of the adapter, flips.
  *
  * drivers/packet has rings, interrupts, preemption and recovery. This file has what differs without
  * GPU virtual addresses: segments, contexts, allocations, paging, DxgkDdiRender, DxgkDdiPatch,
@@ -15,6 +15,7 @@
 #ifndef DXGKDDI_INTERFACE_VERSION
 #define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WIN8
 #endif
+#define VIRTUAL_ADDRESSES 0
 #ifndef OTHER_DRIVER_ENTRY
 #define OTHER_DRIVER_ENTRY
 #define PATCHED_DRIVER_ENTRY
@@ -83,17 +84,28 @@ static NTSTATUS DescribePatchedDriver(PADAPTER adapter, const DXGKARG_QUERYADAPT
     return STATUS_SUCCESS;
 }
 
+/* From WDDM 2.0 on the descriptors have another form. */
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+typedef DXGK_QUERYSEGMENTOUT4 SEGMENTS;
+typedef DXGK_SEGMENTDESCRIPTOR4 SEGMENT;
+#define QUERY_SEGMENTS DXGKQAITYPE_QUERYSEGMENT4
+#else
+typedef DXGK_QUERYSEGMENTOUT3 SEGMENTS;
+typedef DXGK_SEGMENTDESCRIPTOR3 SEGMENT;
+#define QUERY_SEGMENTS DXGKQAITYPE_QUERYSEGMENT3
+#endif
+
 static NTSTATUS DescribePhysicalSegments(
     PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *query) {
-    DXGK_QUERYSEGMENTOUT3 *out = (DXGK_QUERYSEGMENTOUT3 *)query->pOutputData;
-    DXGK_SEGMENTDESCRIPTOR3 *segments = out->pSegmentDescriptor;
+    SEGMENTS *out = (SEGMENTS *)query->pOutputData;
+    SEGMENT *segments = (SEGMENT *)out->pSegmentDescriptor;
     out->NbSegment = 2;
     out->PagingBufferSegmentId = SEGMENT_SYSTEM;
     out->PagingBufferSize = PAGE_SIZE;
     out->PagingBufferPrivateDataSize = 0;
     if (segments != NULL) {
-        DXGK_SEGMENTDESCRIPTOR3 *system = &segments[SEGMENT_SYSTEM - 1];
-        DXGK_SEGMENTDESCRIPTOR3 *local = &segments[SEGMENT_LOCAL - 1];
+        SEGMENT *system = &segments[SEGMENT_SYSTEM - 1];
+        SEGMENT *local = &segments[SEGMENT_LOCAL - 1];
         system->Flags.PopulatedFromSystemMemory = 1;
         system->Flags.CpuVisible = 1;
         system->Flags.CacheCoherent = 1;
@@ -115,7 +127,7 @@ static NTSTATUS QueryPatchedAdapterInfo(
     switch (pQueryAdapterInfo->Type) {
     case DXGKQAITYPE_DRIVERCAPS:
         return DescribePatchedDriver(adapter, pQueryAdapterInfo);
-    case DXGKQAITYPE_QUERYSEGMENT3:
+    case QUERY_SEGMENTS:
         return DescribePhysicalSegments(adapter, pQueryAdapterInfo);
     case DXGKQAITYPE_NUMPOWERCOMPONENTS:
         return CountComponents(adapter, pQueryAdapterInfo);

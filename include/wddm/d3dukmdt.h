@@ -53,6 +53,7 @@ extern "C" {
     typedef type *INOUT_P##type; \
     typedef const type *IN_CONST_P##type
 
+typedef float FLOAT;
 typedef UINT D3DKMT_HANDLE;
 typedef ULONGLONG D3DGPU_VIRTUAL_ADDRESS;
 typedef ULONGLONG D3DGPU_SIZE_T;

@@ -323,8 +323,14 @@ typedef ACCESS_MASK *PACCESS_MASK;
 #define NT_ERROR(status) (((ULONG)(status) >> 30) == 3)
 
 #define STATUS_SUCCESS ((NTSTATUS)0x00000000)
+#define STATUS_WAIT_0 ((NTSTATUS)0x00000000)
 #define STATUS_WAIT_1 ((NTSTATUS)0x00000001)
+#define STATUS_WAIT_2 ((NTSTATUS)0x00000002)
+#define STATUS_WAIT_3 ((NTSTATUS)0x00000003)
+#define STATUS_WAIT_63 ((NTSTATUS)0x0000003F)
 #define STATUS_ABANDONED ((NTSTATUS)0x00000080)
+#define STATUS_ABANDONED_WAIT_0 ((NTSTATUS)0x00000080)
+#define STATUS_ABANDONED_WAIT_63 ((NTSTATUS)0x000000BF)
 #define STATUS_ALERTED ((NTSTATUS)0x00000101)
 #define STATUS_TIMEOUT ((NTSTATUS)0x00000102)
 #define STATUS_PENDING ((NTSTATUS)0x00000103)
@@ -645,9 +651,13 @@ typedef const GUID *REFGUID;
 #define IsEqualGUID(a, b) (__builtin_memcmp((a), (b), sizeof(GUID)) == 0)
 #endif
 
-/* A file that defines INITGUID before it includes this header defines the identifiers. */
+/*
+ * A file that defines INITGUID before it includes this header defines the identifiers. Several files
+ * of a driver may.
+ */
+#define DECLSPEC_SELECTANY __attribute__((weak))
 #define TIDEGATE_DEFINE_GUID(name, a, b, c, d, e, f, g, h, i, j, k) \
-    EXTERN_C const GUID name; \
+    EXTERN_C const GUID DECLSPEC_SELECTANY name; \
     const GUID name = {a, b, c, {d, e, f, g, h, i, j, k}}
 #ifdef INITGUID
 #define DEFINE_GUID TIDEGATE_DEFINE_GUID
@@ -754,7 +764,6 @@ FORCEINLINE PSINGLE_LIST_ENTRY PopEntryList(PSINGLE_LIST_ENTRY ListHead) {
 typedef struct _DRIVER_OBJECT DRIVER_OBJECT, *PDRIVER_OBJECT;
 typedef struct _DEVICE_OBJECT DEVICE_OBJECT, *PDEVICE_OBJECT;
 typedef struct _FILE_OBJECT FILE_OBJECT, *PFILE_OBJECT;
-typedef struct _IRP IRP, *PIRP;
 typedef struct _KTHREAD *PKTHREAD, *PRKTHREAD;
 typedef struct _KTHREAD *PETHREAD;
 typedef struct _EPROCESS *PEPROCESS, *PRKPROCESS;
@@ -1274,6 +1283,75 @@ VOID TidegateAssertionFailed(PCSTR Expression, PCSTR File, ULONG Line);
 #define ASSERT(condition) NT_ASSERT(condition)
 #define NT_VERIFY(condition) NT_ASSERT(condition)
 
+/* Requests to files and to other drivers. There are neither: each request fails. */
+
+typedef struct _IO_STATUS_BLOCK {
+    union {
+        NTSTATUS Status;
+        PVOID Pointer;
+    };
+    ULONG_PTR Information;
+} IO_STATUS_BLOCK, *PIO_STATUS_BLOCK;
+
+/* Members that requests are built with. */
+typedef struct _IO_STACK_LOCATION {
+    UCHAR MajorFunction;
+    UCHAR MinorFunction;
+    UCHAR Flags;
+    UCHAR Control;
+    PDEVICE_OBJECT DeviceObject;
+    PFILE_OBJECT FileObject;
+} IO_STACK_LOCATION, *PIO_STACK_LOCATION;
+
+typedef struct _IRP {
+    IO_STATUS_BLOCK IoStatus;
+    PIO_STATUS_BLOCK UserIosb;
+    PKEVENT UserEvent;
+    IO_STACK_LOCATION Opaque;
+} IRP, *PIRP;
+
+#define IRP_MJ_CREATE 0x00
+#define IRP_MJ_CLOSE 0x02
+#define IRP_MJ_READ 0x03
+#define IRP_MJ_WRITE 0x04
+#define IRP_MJ_DEVICE_CONTROL 0x0E
+#define IRP_MJ_INTERNAL_DEVICE_CONTROL 0x0F
+#define IRP_MJ_PNP 0x1B
+
+#define FILE_ATTRIBUTE_NORMAL 0x00000080
+#define FILE_SHARE_READ 0x00000001
+#define FILE_SHARE_WRITE 0x00000002
+#define FILE_OPEN 0x00000001
+#define FILE_SYNCHRONOUS_IO_NONALERT 0x00000020
+#define FILE_NON_DIRECTORY_FILE 0x00000040
+
+FORCEINLINE PIO_STACK_LOCATION IoGetNextIrpStackLocation(PIRP Irp) {
+    return &Irp->Opaque;
+}
+
+extern POBJECT_TYPE *IoFileObjectType;
+
+_IRQL_requires_max_(PASSIVE_LEVEL)
+NTSTATUS ZwCreateFile(
+    PHANDLE FileHandle, ACCESS_MASK DesiredAccess, POBJECT_ATTRIBUTES ObjectAttributes,
+    PIO_STATUS_BLOCK IoStatusBlock, PLARGE_INTEGER AllocationSize, ULONG FileAttributes,
+    ULONG ShareAccess, ULONG CreateDisposition, ULONG CreateOptions, PVOID EaBuffer,
+    ULONG EaLength);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+PDEVICE_OBJECT IoGetRelatedDeviceObject(PFILE_OBJECT FileObject);
+_IRQL_requires_max_(PASSIVE_LEVEL)
+PIRP IoBuildSynchronousFsdRequest(
+    ULONG MajorFunction, PDEVICE_OBJECT DeviceObject, PVOID Buffer, ULONG Length,
+    PLARGE_INTEGER StartingOffset, PKEVENT Event, PIO_STATUS_BLOCK IoStatusBlock);
+_IRQL_requires_max_(PASSIVE_LEVEL)
+PIRP IoBuildDeviceIoControlRequest(
+    ULONG IoControlCode, PDEVICE_OBJECT DeviceObject, PVOID InputBuffer, ULONG InputBufferLength,
+    PVOID OutputBuffer, ULONG OutputBufferLength, BOOLEAN InternalDeviceIoControl, PKEVENT Event,
+    PIO_STATUS_BLOCK IoStatusBlock);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+NTSTATUS IofCallDriver(PDEVICE_OBJECT DeviceObject, PIRP Irp);
+#define IoCallDriver(device, irp) IofCallDriver((device), (irp))
+
 /* Functions. _IRQL_requires_max_ has the highest level of the published page. */
 
 /* Pool */
@@ -1616,6 +1694,11 @@ _IRQL_requires_max_(DISPATCH_LEVEL)
 VOID ObDereferenceObject(PVOID Object);
 _IRQL_requires_max_(DISPATCH_LEVEL)
 VOID ObReferenceObject(PVOID Object);
+/* Tags of references are not kept. */
+#define ObReferenceObjectByHandleWithTag(handle, access, type, mode, tag, object, information) \
+    ((void)(tag), ObReferenceObjectByHandle(handle, access, type, mode, object, information))
+#define ObReferenceObjectWithTag(object, tag) ((void)(tag), ObReferenceObject(object))
+#define ObDereferenceObjectWithTag(object, tag) ((void)(tag), ObDereferenceObject(object))
 HANDLE PsGetCurrentProcessId(VOID);
 PKTHREAD KeGetCurrentThread(VOID);
 ULONG KeGetCurrentProcessorNumberEx(PPROCESSOR_NUMBER ProcNumber);
@@ -1731,6 +1814,8 @@ ULONG RtlNumberOfSetBits(PRTL_BITMAP BitMapHeader);
 
 /* Errors */
 
+#include "bugcodes.h"
+
 DECLSPEC_NORETURN
 VOID KeBugCheckEx(
     ULONG BugCheckCode, ULONG_PTR BugCheckParameter1, ULONG_PTR BugCheckParameter2,
@@ -1742,6 +1827,20 @@ ULONG DbgPrint(PCSTR Format, ...);
 ULONG DbgPrintEx(ULONG ComponentId, ULONG Level, PCSTR Format, ...);
 #define KdPrint(arguments) DbgPrint arguments
 #define KdPrintEx(arguments) DbgPrintEx arguments
+
+/* No kernel debugger is attached. DbgBreakPoint is reported: without one it stops the system. */
+
+VOID DbgBreakPoint(VOID);
+/* Returns 0: nobody answers. */
+ULONG DbgPrompt(PCSTR Prompt, PSTR Response, ULONG Length);
+BOOLEAN KdRefreshDebuggerNotPresent(VOID);
+extern PBOOLEAN KdDebuggerEnabled;
+extern PBOOLEAN KdDebuggerNotPresent;
+#define KD_DEBUGGER_ENABLED (*KdDebuggerEnabled)
+#define KD_DEBUGGER_NOT_PRESENT (*KdDebuggerNotPresent)
+#ifndef _MSC_EXTENSIONS
+#define _ReturnAddress() __builtin_return_address(0)
+#endif
 
 #ifdef __cplusplus
 }

@@ -856,6 +856,29 @@ VOID KeBugCheckEx(
     abort();
 }
 
+static BOOLEAN debugger_enabled = FALSE;
+static BOOLEAN debugger_not_present = TRUE;
+PBOOLEAN KdDebuggerEnabled = &debugger_enabled;
+PBOOLEAN KdDebuggerNotPresent = &debugger_not_present;
+
+BOOLEAN KdRefreshDebuggerNotPresent(VOID) {
+    return debugger_not_present;
+}
+
+VOID DbgBreakPoint(VOID) {
+    report(
+        "code-assertion", "DbgBreakPoint, called at %p, stops a system without a debugger",
+        __builtin_return_address(0));
+}
+
+ULONG DbgPrompt(PCSTR Prompt, PSTR Response, ULONG Length) {
+    UNREFERENCED_PARAMETER(Prompt);
+    if (Length != 0) {
+        Response[0] = '\0';
+    }
+    return 0;
+}
+
 /*
  * Stack. Functions of the shim check how much is used. A driver that is compiled with
  * -finstrument-functions is checked at the start of each of its functions.
@@ -885,6 +908,7 @@ VOID __cyg_profile_func_exit(VOID *function, VOID *caller) {
 #include "tidegate_nt/memory.c"
 #include "tidegate_nt/strings.c"
 #include "tidegate_nt/registry.c"
+#include "tidegate_nt/requests.c"
 
 #ifdef __cplusplus
 }

@@ -46,16 +46,16 @@ impl DriverFile {
         let (path, findings) = (self.path.clone(), Arc::clone(&self.findings));
         let (device, models) = (self.device.clone(), Arc::clone(&self.models));
         let (steps, injection) = (Arc::clone(&self.steps), Arc::clone(&self.injection));
-        Arc::new(move |platform, gpu| {
+        Arc::new(move |bus, gpu| {
             let test = CodeTest { steps: steps.lock().take(), injection: injection.lock().take() };
             let loaded = match &device {
                 Some(device) => {
-                    let model = DeviceModel::open(platform, device, gpu);
+                    let model = DeviceModel::open(bus.platform, device, gpu);
                     let model = model.map_err(|error| error.to_string())?;
                     models.lock().push(Arc::clone(&model));
-                    CDriver::load_on_model(platform, &path, model, test)
+                    CDriver::load_on_model(bus.platform, bus.system_memory, &path, model, test)
                 }
-                None => CDriver::load_tested(platform, &path, gpu, test),
+                None => CDriver::load_tested(bus.platform, bus.system_memory, &path, gpu, test),
             };
             let driver = loaded.map_err(|error| error.to_string())?;
             findings.lock().push(driver.findings());

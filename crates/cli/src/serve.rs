@@ -165,9 +165,7 @@ fn machine(
         };
         builder = match driver.map(DriverFile::make) {
             None => builder.reference_behind(config, layered),
-            Some(make) => {
-                builder.driven(config, move |platform, gpu| Ok(layered(make(platform, gpu)?)))
-            }
+            Some(make) => builder.driven(config, move |bus, gpu| Ok(layered(make(bus, gpu)?))),
         };
     }
     builder.start().map_err(|error| named(error.to_string()))

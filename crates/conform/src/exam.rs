@@ -268,8 +268,9 @@ fn watched(subject: &Subject, situation: &Situation, logs: Arc<Watched>, seed: u
     let other_device = subject.device.clone();
     let (limit_ns, facts) = (situation.limit_ns(), situation.facts());
     let mistake: Option<&'static Clause> = subject.mistake;
-    Arc::new(move |platform, gpu| {
-        let mut driver: Arc<dyn Driver> = make(platform, Arc::clone(&gpu))?;
+    Arc::new(move |bus, gpu| {
+        let platform = bus.platform;
+        let mut driver: Arc<dyn Driver> = make(bus, Arc::clone(&gpu))?;
         if let Some(clause) = mistake {
             driver = clause.plant(platform, driver);
         }

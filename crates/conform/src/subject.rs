@@ -55,12 +55,12 @@ impl Subject {
 
     /// The reference driver, on a named machine or on the standard one.
     pub fn reference(adapter: Option<&'static Variant>) -> Subject {
-        let make: MakeDriver = Arc::new(move |platform, gpu| {
+        let make: MakeDriver = Arc::new(move |bus, gpu| {
             let config = match adapter {
-                Some(variant) => variant.config(platform),
-                None => MachineConfig::standard(platform),
+                Some(variant) => variant.config(bus.platform),
+                None => MachineConfig::standard(bus.platform),
             };
-            Ok(ReferenceDriver::new(platform, gpu, config.driver) as Arc<dyn Driver>)
+            Ok(ReferenceDriver::new(bus.platform, gpu, config.driver) as Arc<dyn Driver>)
         });
         Subject { adapter, ..Subject::new("reference", make) }
     }

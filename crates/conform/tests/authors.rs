@@ -48,9 +48,9 @@ fn the_table_of_mistakes_names_clauses_that_exist() {
 
 /// Makes the reference driver behind a layer.
 fn behind(layer: impl Fn(Overrides) -> Overrides + Send + Sync + 'static) -> MakeDriver {
-    Arc::new(move |platform: &Platform, gpu| {
-        let config = MachineConfig::standard(platform).driver;
-        let driver = ReferenceDriver::new(platform, gpu, config) as Arc<dyn Driver>;
+    Arc::new(move |bus, gpu| {
+        let config = MachineConfig::standard(bus.platform).driver;
+        let driver = ReferenceDriver::new(bus.platform, gpu, config) as Arc<dyn Driver>;
         Ok(layer(Overrides::default()).before(driver))
     })
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tidegate_ddi::Status;
 use tidegate_gpu_abi::Device;
 use tidegate_platform::level::Level;
-use tidegate_platform::{Mutex, Platform};
+use tidegate_platform::{Mutex, PhysicalMemory, Platform};
 
 /// A driver in C, for one adapter.
 pub struct CDriver {
@@ -103,14 +103,16 @@ impl CDriver {
     /// As [`CDriver::load_with`]; `Registry`: the file cannot be a registry.
     pub fn load(
         platform: &Platform,
+        system_memory: &PhysicalMemory,
         path: &Path,
         device: Arc<dyn Device>,
     ) -> Result<CDriver, LoadError> {
-        CDriver::load_with(platform, path, device, Registry::from_environment()?)
+        let registry = Registry::from_environment()?;
+        CDriver::load_with(platform, system_memory, path, device, registry)
     }
 
     /// Loads a driver for `device` and adds the device to it. The driver finds the keys of
-    /// `registry`.
+    /// `registry`. `system_memory` is what the devices of the machine reach.
     ///
     /// # Errors
     /// - `Explored`: the machine is explored;
@@ -122,12 +124,13 @@ impl CDriver {
     /// - `MissingEntries`: the driver lacks entries without which no packet runs.
     pub fn load_with(
         platform: &Platform,
+        system_memory: &PhysicalMemory,
         path: &Path,
         device: Arc<dyn Device>,
         registry: Registry,
     ) -> Result<CDriver, LoadError> {
         let setting = (registry, CodeTest::default());
-        CDriver::load_inner(platform, path, Hardware::of_gpu(device), setting)
+        CDriver::load_inner(platform, system_memory, path, Hardware::of_gpu(device), setting)
     }
 
     /// Loads a driver as [`CDriver::load`] does, for a test of its code.
@@ -136,12 +139,13 @@ impl CDriver {
     /// As [`CDriver::load`].
     pub fn load_tested(
         platform: &Platform,
+        system_memory: &PhysicalMemory,
         path: &Path,
         device: Arc<dyn Device>,
         test: CodeTest,
     ) -> Result<CDriver, LoadError> {
         let setting = (Registry::from_environment()?, test);
-        CDriver::load_inner(platform, path, Hardware::of_gpu(device), setting)
+        CDriver::load_inner(platform, system_memory, path, Hardware::of_gpu(device), setting)
     }
 
     /// Loads a driver as [`CDriver::load_tested`] does, for a device model.
@@ -150,16 +154,18 @@ impl CDriver {
     /// As [`CDriver::load`].
     pub fn load_on_model(
         platform: &Platform,
+        system_memory: &PhysicalMemory,
         path: &Path,
         model: Arc<DeviceModel>,
         test: CodeTest,
     ) -> Result<CDriver, LoadError> {
         let setting = (Registry::from_environment()?, test);
-        CDriver::load_inner(platform, path, Hardware::of_model(model), setting)
+        CDriver::load_inner(platform, system_memory, path, Hardware::of_model(model), setting)
     }
 
     fn load_inner(
         platform: &Platform,
+        system_memory: &PhysicalMemory,
         path: &Path,
         hardware: Hardware,
         setting: (Registry, CodeTest),
@@ -175,7 +181,8 @@ impl CDriver {
         let library = Library::load(path)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let resources = resources(&hardware.function);
-        let host = Arc::new(Host::new(platform, hardware, name, resources, ROUTINES, setting));
+        let bus = (platform, system_memory);
+        let host = Arc::new(Host::new(bus, hardware, name, resources, ROUTINES, setting));
         let entries = platform.mutex("driver's entries", None);
         let callbacks = library.callbacks;
         let context = Arc::new(HostContext { host: Arc::clone(&host), entries, callbacks });

@@ -40,6 +40,8 @@ const CONTENDED: u64 = 2;
 /// The kernel around one driver.
 pub(crate) struct Host {
     pub(crate) platform: Platform,
+    /// Where contiguous memory is.
+    system_memory: PhysicalMemory,
     pub(crate) hardware: Hardware,
     /// The name of the driver, for messages.
     pub(crate) name: String,
@@ -87,7 +89,6 @@ pub(crate) struct Host {
 pub(crate) struct Kernel {
     pub(crate) callbacks: Arc<dyn Callbacks>,
     pub(crate) features: Arc<dyn FeatureInterface>,
-    pub(crate) system_memory: PhysicalMemory,
 }
 
 /// A fence log, as the driver sees it: the header, and the entries after it.
@@ -121,8 +122,6 @@ struct Reports {
 struct Contiguous {
     at: PhysicalAddress,
     bytes: u64,
-    /// The bus that has it, also after the device was stopped.
-    bus: PhysicalMemory,
     /// Keeps the memory. It is a page of words or a run of bytes.
     _memory: Memory,
 }
@@ -146,7 +145,7 @@ struct PrivateData {
 
 impl Host {
     pub(crate) fn new(
-        platform: &Platform,
+        (platform, system_memory): (&Platform, &PhysicalMemory),
         hardware: Hardware,
         name: String,
         resources: Vec<u64>,
@@ -157,6 +156,7 @@ impl Host {
         let injected = Injected::new(injection);
         Host {
             platform: platform.clone(),
+            system_memory: system_memory.clone(),
             hardware,
             name,
             line: platform.mutex("driver's interrupt line", ()),
@@ -451,13 +451,6 @@ impl Host {
     /// Allocates memory that the device reaches: words, which it accesses one at a time, or bytes.
     /// Returns 0 before the device is started.
     pub(crate) fn allocate_contiguous(&self, bytes: u64, words: bool) -> u64 {
-        let Some(Kernel { system_memory, .. }) = self.kernel() else {
-            self.violation(
-                Rule::Contiguous,
-                "contiguous memory is allocated from DxgkDdiStartDevice on",
-            );
-            return 0;
-        };
         let Ok(size) = usize::try_from(bytes) else { return 0 };
         if self.allocation_fails() {
             return 0;
@@ -467,14 +460,14 @@ impl Host {
             return 0;
         }
         let (at, cpu, memory) = if words {
-            let (at, page) = system_memory.protocol(size.div_ceil(8));
+            let (at, page) = self.system_memory.protocol(size.div_ceil(8));
             (at, Some(page.word(0).cpu_address()), Memory::Words(page))
         } else {
-            let (at, bulk) = system_memory.bulk(size);
+            let (at, bulk) = self.system_memory.bulk(size);
             (at, bulk.cpu_address(), Memory::Bytes(bulk))
         };
         let Some(cpu) = cpu else { return 0 };
-        let contiguous = Contiguous { at, bytes, bus: system_memory, _memory: memory };
+        let contiguous = Contiguous { at, bytes, _memory: memory };
         self.contiguous.lock().insert(cpu, contiguous);
         cpu
     }
@@ -489,7 +482,7 @@ impl Host {
             );
             return false;
         };
-        removed.bus.remove(removed.at);
+        self.system_memory.remove(removed.at);
         true
     }
 

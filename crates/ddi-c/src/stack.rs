@@ -149,7 +149,7 @@ mod tests {
     use std::sync::Arc;
     use tidegate_gpu_abi::{Device, InterruptSink, QueueId, Register, Summary};
     use tidegate_platform::level::Level;
-    use tidegate_platform::{Page, PhysicalMemory, Platform, Word};
+    use tidegate_platform::{Page, PhysicalAddress, PhysicalMemory, Platform, Word};
 
     /// A device that nothing uses.
     struct Unused(Platform);
@@ -195,7 +195,8 @@ mod tests {
         let name = "test".to_owned();
         let setting = (Registry::default(), CodeTest::default());
         let hardware = Hardware::of_gpu(device);
-        let host = Host::new(&platform, hardware, name, Vec::new(), ROUTINES, setting);
+        let memory = PhysicalMemory::new(&platform, PhysicalAddress(0));
+        let host = Host::new((&platform, &memory), hardware, name, Vec::new(), ROUTINES, setting);
         let kept = || host.callers.lock().agents.len();
         host.at_level("an entry", Level::Passive, || {
             host.enter_region();

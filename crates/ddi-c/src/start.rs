@@ -52,12 +52,16 @@ const MOST_CALLS_FOR_A_LINE: u32 = 100;
 
 const NO_INPUT: Option<&mut u32> = None;
 
+/// Flags, BaseAddress and Size of a segment.
+type StatedSegment = (u32, u64, u64);
+
 impl CDriver {
     pub(crate) fn start(&self, info: StartInfo) -> Result<(), Status> {
         let StartInfo { callbacks, features, system_memory } = info;
-        let model = &self.host().hardware.model;
-        model.iter().for_each(|model| model.begin(system_memory.clone()));
-        self.host().set_kernel(Some(Kernel { callbacks, features, system_memory }));
+        if let Some(model) = &self.host().hardware.model {
+            model.begin(system_memory);
+        }
+        self.host().set_kernel(Some(Kernel { callbacks, features }));
         let started = self.start_miniport().and_then(|has_display| {
             let declared = self.declare(has_display);
             if declared.is_err() {
@@ -213,6 +217,7 @@ impl CDriver {
             physical_adapters: 1,
             monitored_values_in_memory: true,
             cache_coherent_memory: self.is_coherent()?,
+            patches_addresses: !self.entries.has_virtual_addresses(),
             ..AdapterCaps::default()
         })
     }
@@ -374,9 +379,16 @@ impl CDriver {
         })
     }
 
-    /// QUERYSEGMENT4, for the number and then for the segments. An aperture is system memory. A
-    /// memory segment is the device's local memory.
+    /// QUERYSEGMENT4. An aperture is system memory. A memory segment is the device's local memory.
     fn segments(&self) -> Result<(Vec<Segment>, SegmentAddresses), Status> {
+        let stated = self.stated_segments4()?;
+        Ok(self.accept_segments(stated, SegmentFlags::APERTURE, |number| {
+            format!("segment {number} is a memory segment: the device has one local memory")
+        }))
+    }
+
+    /// QUERYSEGMENT4, for the number and then for the segments.
+    fn stated_segments4(&self) -> Result<Vec<StatedSegment>, Status> {
         let mut out = QuerySegmentOut4 {
             segments: 0,
             segment_descriptor: 0,
@@ -391,10 +403,24 @@ impl CDriver {
         let mut descriptors = vec![no_segment(); count];
         out.segment_descriptor = address_of_first(&mut descriptors);
         self.need(QUERYSEGMENT4, NO_INPUT, &mut out, bytes)?;
-        let stated = descriptors.iter().map(|of| (of.flags, of.base_address, of.size));
-        Ok(self.accept_segments(stated, SegmentFlags::APERTURE, |number| {
-            format!("segment {number} is a memory segment: the device has one local memory")
-        }))
+        Ok(descriptors.iter().map(|of| (of.flags, of.base_address, of.size)).collect())
+    }
+
+    /// QUERYSEGMENT3, as [`CDriver::stated_segments4`].
+    fn stated_segments3(&self) -> Result<Vec<StatedSegment>, Status> {
+        let mut out = QuerySegmentOut3 {
+            segments: 0,
+            segment_descriptor: 0,
+            paging_buffer_segment_id: 0,
+            paging_buffer_size: 0,
+            paging_buffer_private_data_size: 0,
+        };
+        let bytes = size_of::<QuerySegmentOut3>() as u32;
+        self.need(QUERYSEGMENT3, NO_INPUT, &mut out, bytes)?;
+        let mut descriptors = vec![no_physical_segment(); self.segment_count(out.segments)?];
+        out.segment_descriptor = address_of_first(&mut descriptors);
+        self.need(QUERYSEGMENT3, NO_INPUT, &mut out, bytes)?;
+        Ok(descriptors.iter().map(|of| (of.flags, of.base_address, of.size)).collect())
     }
 
     /// Takes the flags, the BaseAddress and the Size of each segment. Those with the flag `system`
@@ -402,7 +428,7 @@ impl CDriver {
     /// is a violation in the words of `refusal`, which gets the segment's number.
     fn accept_segments(
         &self,
-        stated: impl Iterator<Item = (u32, u64, u64)>,
+        stated: Vec<StatedSegment>,
         system: SegmentFlags,
         refusal: impl Fn(u32) -> String,
     ) -> (Vec<Segment>, SegmentAddresses) {
@@ -410,7 +436,7 @@ impl CDriver {
         let local_base = device.read_register(Register::LOCAL_MEMORY_BASE);
         let mut addresses = SegmentAddresses { local_base, ..SegmentAddresses::default() };
         let mut segments = Vec::new();
-        for ((flags, base_address, bytes), number) in stated.zip(1_u32..) {
+        for ((flags, base_address, bytes), number) in stated.into_iter().zip(1_u32..) {
             let flags = SegmentFlags::from_bits_truncate(flags);
             let place = (number, base_address);
             match device.local_memory(0) {
@@ -440,22 +466,14 @@ impl CDriver {
         Ok(count as usize)
     }
 
-    /// QUERYSEGMENT3, as [`CDriver::segments`]. One segment is system memory at the addresses that
-    /// the device uses: DMA buffers are in it, and allocations that are not in local memory.
+    /// As [`CDriver::segments`], without GPU virtual addresses. One segment is system memory at the
+    /// addresses that the device uses: DMA buffers are in it, and allocations that are not in local
+    /// memory.
     fn physical_segments(&self) -> Result<(Vec<Segment>, SegmentAddresses), Status> {
-        let mut out = QuerySegmentOut3 {
-            segments: 0,
-            segment_descriptor: 0,
-            paging_buffer_segment_id: 0,
-            paging_buffer_size: 0,
-            paging_buffer_private_data_size: 0,
+        let stated = match self.entries.has_segments4() {
+            true => self.stated_segments4()?,
+            false => self.stated_segments3()?,
         };
-        let bytes = size_of::<QuerySegmentOut3>() as u32;
-        self.need(QUERYSEGMENT3, NO_INPUT, &mut out, bytes)?;
-        let mut descriptors = vec![no_physical_segment(); self.segment_count(out.segments)?];
-        out.segment_descriptor = address_of_first(&mut descriptors);
-        self.need(QUERYSEGMENT3, NO_INPUT, &mut out, bytes)?;
-        let stated = descriptors.iter().map(|of| (of.flags, of.base_address, of.size));
         let populated = SegmentFlags::POPULATED_FROM_SYSTEM_MEMORY;
         let (segments, addresses) = self.accept_segments(stated, populated, |number| {
             format!(

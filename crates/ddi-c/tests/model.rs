@@ -53,10 +53,11 @@ fn run(pair: &Pair, name: &str, clock: Clock) -> Ran {
     let made = Arc::new(Platform::host().mutex("made by the test", made));
     let kept = Arc::clone(&made);
     let (driver, model) = (pair.driver.clone(), pair.model.clone());
-    let make: MakeDriver = Arc::new(move |platform, gpu| {
+    let make: MakeDriver = Arc::new(move |bus, gpu| {
+        let (platform, memory) = (bus.platform, bus.system_memory);
         let model = DeviceModel::open(platform, &model, gpu).map_err(|error| error.to_string())?;
         kept.lock().0 = Some(Arc::clone(&model));
-        let driver = CDriver::load_on_model(platform, &driver, model, CodeTest::default())
+        let driver = CDriver::load_on_model(platform, memory, &driver, model, CodeTest::default())
             .map_err(|error| error.to_string())?;
         kept.lock().1 = Some(driver.findings());
         Ok(Arc::new(driver) as Arc<dyn Driver>)

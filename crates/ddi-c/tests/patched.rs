@@ -52,6 +52,15 @@ fn check(library: &Path, name: &str, clock: Clock) -> u64 {
     report.engines.iter().map(|engine| engine.preemptions_requested).sum()
 }
 
+/// A driver of WDDM 2.6 may patch addresses, too.
+#[test]
+fn a_later_version_may_patch_addresses() {
+    let folder = tempfile::tempdir().unwrap();
+    let version = "-DDXGKDDI_INTERFACE_VERSION=DXGKDDI_INTERFACE_VERSION_WDDM2_6";
+    let Some(library) = patched_driver(folder.path(), &[version]) else { return };
+    check(&library, "ring-buffer.toml", Clock::Virtual);
+}
+
 #[test]
 fn workloads_run_with_patched_addresses() {
     let folder = tempfile::tempdir().unwrap();

@@ -43,8 +43,9 @@ fn run(library: &Path, registry: Registry, name: &str, clock: Clock) -> Findings
     let seen: Arc<Mutex<Option<Findings>>> =
         Arc::new(Platform::host().mutex("findings of the test", None));
     let (library, kept) = (library.to_owned(), Arc::clone(&seen));
-    let make: MakeDriver = Arc::new(move |platform, gpu| {
-        let driver = CDriver::load_with(platform, &library, gpu, registry.clone())
+    let make: MakeDriver = Arc::new(move |bus, gpu| {
+        let (platform, memory) = (bus.platform, bus.system_memory);
+        let driver = CDriver::load_with(platform, memory, &library, gpu, registry.clone())
             .map_err(|error| error.to_string())?;
         *kept.lock() = Some(driver.findings());
         Ok(Arc::new(driver) as Arc<dyn Driver>)

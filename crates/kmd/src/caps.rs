@@ -211,6 +211,7 @@ pub(crate) fn declare(
         fence_history_peaks: config.fence_history_peaks,
         monitored_values_in_memory: !hardware.traits.has(DeviceTraits::MONITORED_SHADOW),
         peer_signal: if native_fence { config.peer_signal } else { PeerSignalCaps::default() },
+        patches_addresses: false,
         cache_coherent_memory: !hardware.traits.has(DeviceTraits::NOT_IO_COHERENT),
         io_mmu: hardware.traits.has(DeviceTraits::IO_MMU),
     }

@@ -269,8 +269,8 @@ impl<'a> MachineBuilder<'a> {
         wrap: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver> + 'a,
     ) -> Self {
         let driver = config.driver.clone();
-        self.on_software_gpu(config, move |platform, gpu| {
-            let driver = ReferenceDriver::new(platform, gpu, driver);
+        self.on_software_gpu(config, move |bus, gpu| {
+            let driver = ReferenceDriver::new(bus.platform, gpu, driver);
             Ok((wrap(driver.clone()), Some(driver)))
         })
     }
@@ -280,17 +280,17 @@ impl<'a> MachineBuilder<'a> {
     pub fn driven(
         self,
         config: MachineConfig,
-        make: impl FnOnce(&Platform, Arc<SoftGpu>) -> Result<Arc<dyn Driver>, String> + 'a,
+        make: impl FnOnce(&Bus<'_>, Arc<SoftGpu>) -> Result<Arc<dyn Driver>, String> + 'a,
     ) -> Self {
-        self.on_software_gpu(config, move |platform, gpu| {
-            Ok((make(platform, gpu).map_err(MachineError::Driver)?, None))
+        self.on_software_gpu(config, move |bus, gpu| {
+            Ok((make(bus, gpu).map_err(MachineError::Driver)?, None))
         })
     }
 
     fn on_software_gpu(
         mut self,
         mut config: MachineConfig,
-        make: impl FnOnce(&Platform, Arc<SoftGpu>) -> Result<MadeDriver, MachineError> + 'a,
+        make: impl FnOnce(&Bus<'_>, Arc<SoftGpu>) -> Result<MadeDriver, MachineError> + 'a,
     ) -> Self {
         // spec: NF-302
         let checked = config.check();
@@ -301,7 +301,7 @@ impl<'a> MachineBuilder<'a> {
                 config.gpu.lane_group = format!("GPU {ordinal}");
             }
             let gpu = SoftGpu::new(bus.platform, bus.system_memory, config.gpu);
-            let (driver, reference) = make(bus.platform, gpu.clone())?;
+            let (driver, reference) = make(bus, gpu.clone())?;
             let parts = AdapterParts { hardware: gpu.clone(), driver, kernel: config.kernel };
             Ok((parts, Some(Reference { gpu, driver: reference })))
         }));

@@ -1,7 +1,7 @@
 //! Runs a workload on a fresh machine: as many engines as it asks for, threads or virtual time
 //! as told.
 
-use crate::machine::{Machine, MachineConfig, MachineError};
+use crate::machine::{Bus, Machine, MachineConfig, MachineError};
 use crate::variants::Variant;
 use std::sync::Arc;
 use tidegate_calls::{DisplayStats, PendingWait};
@@ -86,7 +86,7 @@ pub type MakeLayer = Arc<dyn Fn(&Platform, Arc<dyn Driver>) -> Arc<dyn Driver> +
 
 /// Makes a driver for a software GPU, or returns why it cannot be made.
 pub type MakeDriver =
-    Arc<dyn Fn(&Platform, Arc<SoftGpu>) -> Result<Arc<dyn Driver>, String> + Send + Sync>;
+    Arc<dyn Fn(&Bus<'_>, Arc<SoftGpu>) -> Result<Arc<dyn Driver>, String> + Send + Sync>;
 
 impl RunRequest {
     /// The workload as it stands, on the standard machine, without a timeline.
@@ -451,9 +451,7 @@ fn start_machine(
     };
     let machine = match &request.driver {
         None => machine.reference_behind(config, layered),
-        Some(make) => {
-            machine.driven(config, move |platform, gpu| Ok(layered(make(platform, gpu)?)))
-        }
+        Some(make) => machine.driven(config, move |bus, gpu| Ok(layered(make(bus, gpu)?))),
     };
     machine.start()
 }

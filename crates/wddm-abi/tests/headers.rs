@@ -11,8 +11,10 @@ use tidegate_wddm_abi::d3dukmdt::*;
 use tidegate_wddm_abi::{Layout, Published, miniport};
 use windows_sys::Wdk::Graphics::Direct3D as wdk;
 
-const HEADERS: [&str; 10] = [
+const HEADERS: [&str; 12] = [
     "ntddk",
+    "bugcodes",
+    "ntverp",
     "wdm",
     "initguid",
     "ntintsafe",
@@ -116,7 +118,8 @@ fn languages() -> impl Iterator<Item = Language> {
 fn each_header_compiles_without_another_before_it() {
     for language in languages() {
         for header in HEADERS {
-            let text = format!("#include <{header}.h>\n#include <{header}.h>\n");
+            let text =
+                format!("#include <{header}.h>\n#include <{header}.h>\nextern int declared;\n");
             language.check(header, &text, None);
         }
     }

@@ -213,9 +213,15 @@ impl Entries {
         needed.filter(|(place, _)| !self.has(*place)).map(|(_, name)| *name).collect()
     }
 
-    /// Returns whether the driver's version has GPU virtual addresses. An older driver patches
-    /// physical addresses.
+    /// Returns whether the driver has GPU virtual addresses. A driver before WDDM 2.0 has none, and
+    /// a later one may patch physical addresses instead.
     pub(crate) fn has_virtual_addresses(&self) -> bool {
+        let patches = place::PATCHING.iter().all(|place| self.has(*place));
+        self.has_segments4() && (self.has(place::SUBMIT_COMMAND_VIRTUAL) || !patches)
+    }
+
+    /// Returns whether the driver's version describes segments by DXGK_QUERYSEGMENTOUT4.
+    pub(crate) fn has_segments4(&self) -> bool {
         self.version.wddm >= (2, 0)
     }
 
@@ -248,6 +254,7 @@ pub(crate) mod place {
     pub(crate) const RESET_ENGINE: usize = 74;
     pub(crate) const CANCEL_COMMAND: usize = 78;
     pub(crate) const GET_NODE_METADATA: usize = 83;
+    pub(crate) const SUBMIT_COMMAND_VIRTUAL: usize = 90;
     pub(crate) const DESTROY_PROCESS: usize = 97;
     pub(crate) const QUERY_INTERFACE: usize = 15;
     /// The entries of a display, of which two are those of allocations.

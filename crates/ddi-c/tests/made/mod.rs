@@ -25,9 +25,9 @@ fn make_tested(library: &Path) -> (MakeDriver, Shared<Findings>, Shared<Injectio
     let (seen, next) = (shared("findings of the test"), shared("failure of the test"));
     let (library, kept) = (library.to_owned(), Arc::clone(&seen));
     let injection: Shared<Injection> = Arc::clone(&next);
-    let make: MakeDriver = Arc::new(move |platform, gpu| {
+    let make: MakeDriver = Arc::new(move |bus, gpu| {
         let test = CodeTest { injection: injection.lock().take(), ..CodeTest::default() };
-        let driver = CDriver::load_tested(platform, &library, gpu, test);
+        let driver = CDriver::load_tested(bus.platform, bus.system_memory, &library, gpu, test);
         let driver = driver.map_err(|error| error.to_string())?;
         *kept.lock() = Some(driver.findings());
         Ok(Arc::new(driver) as Arc<dyn Driver>)

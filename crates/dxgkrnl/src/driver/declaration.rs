@@ -40,7 +40,7 @@ impl Declaration {
     ) -> Result<Declaration, StartError> {
         let version = driver.ddi_version();
         let open = OpenGroups::new(version, |f| features.is_enabled(f));
-        let enabled = entry::admit(driver, open);
+        let enabled = entry::admit(driver, open.clone());
         // 1. A driver of the negotiated version has a table, which may be empty. Older drivers have
         //    no interface for it.
         if version >= EntryGroup::Features.since() {
@@ -55,11 +55,16 @@ impl Declaration {
         let caps = enabled.query_adapter_caps(level);
         check(&caps, version, features)?;
         check_groups(&caps, &**driver)?;
-        let virtual_addresses = entry::has_virtual_addresses(version);
+        let knows = entry::knows_virtual_addresses(version);
+        let virtual_addresses = knows && !caps.patches_addresses;
         if !virtual_addresses && !driver.has(EntryGroup::Patching) {
-            let capability = "no GPU virtual addresses, because its version is before WDDM 2.0";
+            let capability = match knows {
+                true => "no GPU virtual addresses",
+                false => "no GPU virtual addresses, because its version is before WDDM 2.0",
+            };
             return Err(StartError::MissingEntries { capability, group: EntryGroup::Patching });
         }
+        let enabled = entry::admit(driver, open.with_virtual_addresses(virtual_addresses));
         let shape = enabled.page_table_shape(level);
         let segments = enabled.query_segments(level);
         // 3. Feature caps.
@@ -101,7 +106,8 @@ impl Declaration {
 
     /// Returns the entries that may be called: entries of enabled, checked and declared features.
     pub(crate) fn open_groups(&self, version: DdiVersion) -> OpenGroups {
-        OpenGroups::new(version, |feature| declares(&self.caps, feature))
+        let open = OpenGroups::new(version, |feature| declares(&self.caps, feature));
+        open.with_virtual_addresses(self.virtual_addresses)
     }
 }
 

@@ -31,8 +31,8 @@ pub(crate) fn first_version_of(feature: FeatureId) -> DdiVersion {
 const KEPT_BY_KERNEL: PageTableShape =
     PageTableShape { page_bytes: 4096, levels: 4, index_bits: 9, table_bytes: 4096 };
 
-/// Returns whether a driver of a version has GPU virtual addresses.
-pub(crate) fn has_virtual_addresses(version: DdiVersion) -> bool {
+/// Returns whether a driver of a version may have GPU virtual addresses.
+pub(crate) fn knows_virtual_addresses(version: DdiVersion) -> bool {
     version >= DdiVersion::WDDM_2_0
 }
 
@@ -50,8 +50,13 @@ impl OpenGroups {
             |group: &EntryGroup| version >= group.since() && group.feature().is_none_or(&in_use);
         OpenGroups {
             groups: EntryGroup::ALL.iter().copied().filter(open).collect(),
-            virtual_addresses: has_virtual_addresses(version),
+            virtual_addresses: knows_virtual_addresses(version),
         }
+    }
+
+    /// The same groups, with the entries of GPU virtual addresses or without.
+    pub(crate) fn with_virtual_addresses(self, virtual_addresses: bool) -> OpenGroups {
+        OpenGroups { virtual_addresses, ..self }
     }
 
     pub(crate) fn has(&self, group: EntryGroup) -> bool {

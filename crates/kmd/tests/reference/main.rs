@@ -1,6 +1,7 @@
 //! The reference driver without GPU and kernel: the commands and callbacks that each of its entries
 //! makes, in order.
 
+mod allocations;
 mod display;
 mod doorbells;
 mod faults;

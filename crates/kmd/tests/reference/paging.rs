@@ -164,3 +164,15 @@ fn paging_operations_copy_and_fill_whole_words() {
         assert_eq!(made, Ok(vec![fill(0)]));
     }
 }
+
+#[test]
+fn a_driver_of_virtual_addresses_refuses_operations_with_physical_ones() {
+    let at = PhysicalAddress(0x1000);
+    let made = paging_commands(64, move |buffer| PagingOperation::Fill {
+        destination: at,
+        bytes: 4096,
+        value: 0,
+        buffer,
+    });
+    assert_eq!(made, Err(Status::NOT_SUPPORTED));
+}
