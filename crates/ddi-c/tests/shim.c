@@ -14,6 +14,12 @@ static NTSTATUS Extended(
 #include "../../../drivers/packet/packet.c"
 #undef DxgkInitialize
 
+/* Situations that are no mistake with one function. */
+#define SEMAPHORE 97u
+#define STACK 98u
+/* Families of functions in UseFamilies. */
+#define FAMILIES 7
+
 static PDEVICE_OBJECT physical_device;
 static UNICODE_STRING service;
 static WCHAR service_path[128];
@@ -666,6 +672,13 @@ static VOID Make(ULONG number_of_mistake) {
         IoFreeMdl(mdl);
         break;
     case 45:
+        DbgBreakPoint();
+        break;
+    case 46:
+        (void)IoBuildDeviceIoControlRequest(
+            1, physical_device, NULL, 0, NULL, 0, FALSE, NULL, NULL);
+        break;
+    case STACK:
         UseStack(FALSE);
         break;
     default:
@@ -678,6 +691,43 @@ static NTSTATUS ExtendedAddDevice(
     const PDEVICE_OBJECT PhysicalDeviceObject, PVOID *MiniportDeviceContext) {
     physical_device = PhysicalDeviceObject;
     return AddDevice(PhysicalDeviceObject, MiniportDeviceContext);
+}
+
+/* No file and no other driver is there. */
+static VOID UseRequests(VOID) {
+    IO_STATUS_BLOCK outcome;
+    KEVENT ended;
+    HANDLE file;
+    OBJECT_ATTRIBUTES attributes;
+    CHAR answer[4] = "yes";
+    PIRP request;
+    UNICODE_STRING name;
+    RtlInitUnicodeString(&name, L"\\Device\\Other");
+    InitializeObjectAttributes(&attributes, &name, OBJ_KERNEL_HANDLE, NULL, NULL);
+    NT_ASSERT(
+        ZwCreateFile(
+            &file, GENERIC_READ, &attributes, &outcome, NULL, FILE_ATTRIBUTE_NORMAL,
+            FILE_SHARE_READ, FILE_OPEN, FILE_NON_DIRECTORY_FILE, NULL, 0) ==
+        STATUS_OBJECT_NAME_NOT_FOUND);
+    NT_ASSERT(file == NULL && outcome.Status == STATUS_OBJECT_NAME_NOT_FOUND);
+    NT_ASSERT(IoGetRelatedDeviceObject(NULL) == NULL && *IoFileObjectType != NULL);
+
+    KeInitializeEvent(&ended, SynchronizationEvent, FALSE);
+    request = IoBuildDeviceIoControlRequest(
+        1, physical_device, NULL, 0, NULL, 0, TRUE, &ended, &outcome);
+    NT_ASSERT(
+        IoGetNextIrpStackLocation(request)->MajorFunction == IRP_MJ_INTERNAL_DEVICE_CONTROL);
+    NT_ASSERT(IoCallDriver(physical_device, request) == STATUS_INVALID_DEVICE_REQUEST);
+    NT_ASSERT(
+        KeWaitForSingleObject(&ended, Executive, KernelMode, FALSE, NULL) == STATUS_WAIT_0);
+    NT_ASSERT(outcome.Status == STATUS_INVALID_DEVICE_REQUEST && outcome.Information == 0);
+    request = IoBuildSynchronousFsdRequest(
+        IRP_MJ_WRITE, physical_device, NULL, 0, NULL, &ended, &outcome);
+    NT_ASSERT(IoGetNextIrpStackLocation(request)->MajorFunction == IRP_MJ_WRITE);
+    NT_ASSERT(IoCallDriver(physical_device, request) == STATUS_INVALID_DEVICE_REQUEST);
+
+    NT_ASSERT(KdRefreshDebuggerNotPresent() && KD_DEBUGGER_NOT_PRESENT && !KD_DEBUGGER_ENABLED);
+    NT_ASSERT(DbgPrompt("Go on?", answer, sizeof(answer)) == 0 && answer[0] == '\0');
 }
 
 static PVOID families;
@@ -697,6 +747,8 @@ static VOID UseFamilies(PVOID StartContext) {
     UseStrings();
     used++;
     UseRegistry();
+    used++;
+    UseRequests();
     used++;
     (void)PsTerminateSystemThread(STATUS_SUCCESS);
 }
@@ -727,7 +779,7 @@ static VOID ReleaseTwice(PVOID StartContext) {
     (void)KeWaitForSingleObject(taker, Executive, KernelMode, FALSE, NULL);
     ObDereferenceObject(taker);
     NT_ASSERT(KeReadStateSemaphore(&permits) == 0);
-    used = 6;
+    used = FAMILIES;
     (void)PsTerminateSystemThread(STATUS_SUCCESS);
 }
 
@@ -747,7 +799,7 @@ static NTSTATUS ExtendedStartDevice(
         DxgkInterface->DeviceHandle, &info)));
     NT_ASSERT(info.DeviceRegistryPath.Length != 0 && info.DeviceRegistryPath.Buffer[0] == '\\');
     UseDevice(DxgkInterface);
-    if (mistake == 0 || mistake == 46) {
+    if (mistake == 0 || mistake == SEMAPHORE) {
         NT_ASSERT(NT_SUCCESS(PsCreateSystemThread(
             &handle, 0, NULL, NULL, NULL, mistake == 0 ? UseFamilies : ReleaseTwice, NULL)));
         NT_ASSERT(NT_SUCCESS(
@@ -760,10 +812,10 @@ static NTSTATUS ExtendedStartDevice(
 }
 
 static NTSTATUS ExtendedStopDevice(PVOID MiniportDeviceContext) {
-    if (mistake == 0 || mistake == 46) {
+    if (mistake == 0 || mistake == SEMAPHORE) {
         (void)KeWaitForSingleObject(families, Executive, KernelMode, FALSE, NULL);
         ObDereferenceObject(families);
-        NT_ASSERT(used == 6);
+        NT_ASSERT(used == FAMILIES);
     }
     if (mistake == 16) {
         (void)KeWaitForSingleObject(&done, Executive, KernelMode, FALSE, NULL);
@@ -771,10 +823,21 @@ static NTSTATUS ExtendedStopDevice(PVOID MiniportDeviceContext) {
     return StopDevice(MiniportDeviceContext);
 }
 
+/* Memory that the device reaches is there before the device is. */
+static VOID UseContiguousMemory(VOID) {
+    PHYSICAL_ADDRESS highest;
+    PVOID memory;
+    highest.QuadPart = -1;
+    memory = MmAllocateContiguousMemory(PAGE_SIZE, highest);
+    NT_ASSERT(memory != NULL && MmGetPhysicalAddress(memory).QuadPart != 0);
+    MmFreeContiguousMemory(memory);
+}
+
 static NTSTATUS Extended(
     PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data) {
     RtlInitEmptyUnicodeString(&service, service_path, sizeof(service_path));
     RtlCopyUnicodeString(&service, RegistryPath);
+    UseContiguousMemory();
     data->DxgkDdiAddDevice = ExtendedAddDevice;
     data->DxgkDdiStartDevice = ExtendedStartDevice;
     data->DxgkDdiStopDevice = ExtendedStopDevice;

@@ -102,13 +102,13 @@ const OTHER_RULES: [Rule; 21] = [
 fn a_permit_of_a_semaphore_is_the_waiting_threads_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let Some(library) = compile(folder.path(), &[]) else { return };
-    let registry = registry(folder.path(), 46);
+    let registry = registry(folder.path(), SEMAPHORE);
     let findings = run(&library, registry, "ring-buffer.toml", Clock::Virtual);
     assert_eq!(findings.lines(), [""; 0]);
 }
 
 /// What `Make` of shim.c does wrong, from 1.
-const FINDINGS: [&str; 44] = [
+const FINDINGS: [&str; 46] = [
     "KeReleaseMutex: the thread does not own the object",
     "KeReleaseSemaphore by 2: above the limit, or not a semaphore",
     "ExAcquireFastMutex at level 2: the highest is 1",
@@ -153,7 +153,13 @@ const FINDINGS: [&str; 44] = [
     "ProbeForRead of 0x",
     "KeSetPriorityThread with the priority 32",
     "MmMapLockedPagesSpecifyCache of a list of MmBuildMdlForNonPagedPool",
+    "DbgBreakPoint, called at 0x",
+    "1 blocks of pool memory with tag 'Irp.'",
 ];
+
+/// Situations of shim.c that are no mistake with a function of the kernel.
+const SEMAPHORE: usize = 97;
+const STACK: usize = 98;
 
 #[test]
 fn each_mistake_with_a_function_of_the_kernel_is_a_finding() {
@@ -178,7 +184,7 @@ fn the_stack_is_measured_in_functions_of_the_driver() {
     let Some(library) = compile(folder.path(), &["-finstrument-functions"]) else { return };
     let findings =
         |mistake| run(&library, registry(folder.path(), mistake), "hello.toml", Clock::Virtual);
-    let [found] = &findings(45).lines()[..] else { panic!("{:?}", findings(45).lines()) };
+    let [found] = &findings(STACK).lines()[..] else { panic!("{:?}", findings(STACK).lines()) };
     assert!(found.starts_with("stack overflow in DxgkDdiStartDevice"), "{found}");
     assert!(found.contains("at the start of a function"), "{found}");
     assert_eq!(findings(99).lines(), [""; 0]);
