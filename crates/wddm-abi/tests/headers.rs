@@ -126,6 +126,20 @@ fn each_header_compiles_without_another_before_it() {
 }
 
 #[test]
+fn several_files_of_a_driver_may_define_the_identifiers() {
+    for language in languages() {
+        let file = |name: &str| {
+            let text = "#include <initguid.h>\n#include <ntddk.h>\n#include <dispmprt.h>\n";
+            written(name, language, &format!("{text}int {name};\n"))
+        };
+        let files = [file("one_file"), file("another_file")];
+        let library = files[0].with_extension("so");
+        let [other, library] = [&files[1], &library].map(|path| path.to_str().unwrap());
+        language.compile(&files[0], None, &[other, "-fPIC", "-shared", "-o", library]);
+    }
+}
+
+#[test]
 fn the_headers_include_nothing_else() {
     for header in HEADERS {
         let text =

@@ -325,6 +325,25 @@ fn a_driver_that_declares_a_capability_has_the_entries_that_it_needs() {
     }
 }
 
+/// A later version may have none, too, and then patches addresses.
+#[test]
+fn a_driver_without_virtual_addresses_has_the_entries_that_patch() {
+    let before = "no GPU virtual addresses, because its version is before WDDM 2.0";
+    for (version, declared, capability) in [
+        (DdiVersion::wddm(1, 3), false, before),
+        (DdiVersion::WDDM_2_0, true, "no GPU virtual addresses"),
+    ] {
+        let caps: tidegate_testbed::ChangeCaps = Box::new(move |caps| {
+            caps.patches_addresses = declared;
+            caps.scheduling |= VidSchCaps::NO_DMA_PATCHING;
+        });
+        let group = EntryGroup::Patching;
+        let lacks = Overrides::default().ddi_version(version).hides(group);
+        let error = start_error(setup(|_| ()).caps(caps).overriding(lacks).try_start());
+        assert_eq!(error, Some(StartError::MissingEntries { capability, group }));
+    }
+}
+
 fn refused_type(world: &World, fence_type: NativeFenceType) -> Option<Status> {
     world.native_with(|args| args.fence_type = fence_type).err()
 }

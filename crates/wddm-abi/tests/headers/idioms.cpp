@@ -261,6 +261,39 @@ static bool walks_arguments()
     return after && (PUCHAR)ACPI_METHOD_NEXT_ARGUMENT(first) == room + 8;
 }
 
+static bool names_what_a_driver_waited_for()
+{
+    NTSTATUS status = STATUS_WAIT_2;
+    return status == STATUS_WAIT_0 + 2 && STATUS_ABANDONED_WAIT_0 == STATUS_ABANDONED
+           && VIDEO_ENGINE_TIMEOUT_DETECTED == 0x141 && VIDEO_TDR_TIMEOUT_DETECTED == 0x117;
+}
+
+static bool builds_a_request()
+{
+    IRP request = {};
+    auto outcome = IO_STATUS_BLOCK();
+    request.UserIosb = &outcome;
+    IO_STACK_LOCATION *next = IoGetNextIrpStackLocation(&request);
+    next->FileObject = NULL;
+    next->MajorFunction = IRP_MJ_WRITE;
+    return request.UserIosb->Status == STATUS_SUCCESS && outcome.Information == 0;
+}
+
+static NTSTATUS QueryGroup(INOUT_DXGKARG_QUERYDEPENDENTENGINEGROUP pGroup)
+{
+    pGroup->DependentNodeOrdinalMask = 1;
+    return STATUS_SUCCESS;
+}
+
+static bool takes_arguments_of_each_direction()
+{
+    DXGKARG_QUERYDEPENDENTENGINEGROUP group = {};
+    FLOAT constant = 0.5f;
+    volatile void *caller = _ReturnAddress();
+    return NT_SUCCESS(QueryGroup(&group)) && group.DependentNodeOrdinalMask == 1
+           && constant < 1 && caller != NULL;
+}
+
 int main()
 {
     NT_ASSERT(fills_the_table());
@@ -273,5 +306,8 @@ int main()
     NT_ASSERT(has_wide_strings());
     NT_ASSERT(counts_pages());
     NT_ASSERT(walks_arguments());
+    NT_ASSERT(names_what_a_driver_waited_for());
+    NT_ASSERT(builds_a_request());
+    NT_ASSERT(takes_arguments_of_each_direction());
     return DriverEntry(NULL, NULL) == STATUS_SUCCESS ? 0 : 1;
 }
