@@ -130,7 +130,8 @@ impl CDriver {
         registry: Registry,
     ) -> Result<CDriver, LoadError> {
         let setting = (registry, CodeTest::default());
-        CDriver::load_inner(platform, system_memory, path, Hardware::of_gpu(device), setting)
+        let hardware = Hardware::of_gpu(device, system_memory);
+        CDriver::load_inner(platform, path, hardware, setting)
     }
 
     /// Loads a driver as [`CDriver::load`] does, for a test of its code.
@@ -145,7 +146,8 @@ impl CDriver {
         test: CodeTest,
     ) -> Result<CDriver, LoadError> {
         let setting = (Registry::from_environment()?, test);
-        CDriver::load_inner(platform, system_memory, path, Hardware::of_gpu(device), setting)
+        let hardware = Hardware::of_gpu(device, system_memory);
+        CDriver::load_inner(platform, path, hardware, setting)
     }
 
     /// Loads a driver as [`CDriver::load_tested`] does, for a device model.
@@ -160,12 +162,12 @@ impl CDriver {
         test: CodeTest,
     ) -> Result<CDriver, LoadError> {
         let setting = (Registry::from_environment()?, test);
-        CDriver::load_inner(platform, system_memory, path, Hardware::of_model(model), setting)
+        let hardware = Hardware::of_model(model, system_memory);
+        CDriver::load_inner(platform, path, hardware, setting)
     }
 
     fn load_inner(
         platform: &Platform,
-        system_memory: &PhysicalMemory,
         path: &Path,
         hardware: Hardware,
         setting: (Registry, CodeTest),
@@ -181,8 +183,7 @@ impl CDriver {
         let library = Library::load(path)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let resources = resources(&hardware.function);
-        let bus = (platform, system_memory);
-        let host = Arc::new(Host::new(bus, hardware, name, resources, ROUTINES, setting));
+        let host = Arc::new(Host::new(platform, hardware, name, resources, ROUTINES, setting));
         let entries = platform.mutex("driver's entries", None);
         let callbacks = library.callbacks;
         let context = Arc::new(HostContext { host: Arc::clone(&host), entries, callbacks });

@@ -4,6 +4,7 @@ use crate::model::DeviceModel;
 use crate::pci::PciFunction;
 use std::sync::Arc;
 use tidegate_gpu_abi::{Device, Register};
+use tidegate_platform::PhysicalMemory;
 
 /// Bytes of a register of the software GPU.
 const REGISTER_BYTES: u64 = 8;
@@ -15,16 +16,20 @@ pub(crate) struct Hardware {
     pub(crate) function: PciFunction,
     /// `None` for the software GPU.
     pub(crate) model: Option<Arc<DeviceModel>>,
+    /// What the device reaches: contiguous memory is there.
+    pub(crate) system_memory: PhysicalMemory,
 }
 
 impl Hardware {
-    pub(crate) fn of_gpu(device: Arc<dyn Device>) -> Hardware {
-        Hardware { device, function: PciFunction::of_software_gpu(), model: None }
+    pub(crate) fn of_gpu(device: Arc<dyn Device>, system_memory: &PhysicalMemory) -> Hardware {
+        let (function, system_memory) = (PciFunction::of_software_gpu(), system_memory.clone());
+        Hardware { device, function, model: None, system_memory }
     }
 
-    pub(crate) fn of_model(model: Arc<DeviceModel>) -> Hardware {
-        let function = model.function();
-        Hardware { device: Arc::clone(&model) as Arc<dyn Device>, function, model: Some(model) }
+    pub(crate) fn of_model(model: Arc<DeviceModel>, system_memory: &PhysicalMemory) -> Hardware {
+        let (function, system_memory) = (model.function(), system_memory.clone());
+        let device = Arc::clone(&model) as Arc<dyn Device>;
+        Hardware { device, function, model: Some(model), system_memory }
     }
 
     /// Reads at an address at which the driver sees a register.

@@ -19,8 +19,7 @@ use std::sync::Arc;
 use tidegate_ddi::{Callbacks, Dirql, Dispatch, FeatureInterface, Injection, InterruptData};
 use tidegate_platform::level::{self, Level};
 use tidegate_platform::{
-    Bulk, CpuTime, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Step, WaitEnd, Word,
-    current,
+    Bulk, CpuTime, Mutex, Page, PhysicalAddress, Platform, Step, WaitEnd, Word, current,
 };
 
 /// Published numbers of levels.
@@ -40,8 +39,6 @@ const CONTENDED: u64 = 2;
 /// The kernel around one driver.
 pub(crate) struct Host {
     pub(crate) platform: Platform,
-    /// Where contiguous memory is.
-    system_memory: PhysicalMemory,
     pub(crate) hardware: Hardware,
     /// The name of the driver, for messages.
     pub(crate) name: String,
@@ -145,7 +142,7 @@ struct PrivateData {
 
 impl Host {
     pub(crate) fn new(
-        (platform, system_memory): (&Platform, &PhysicalMemory),
+        platform: &Platform,
         hardware: Hardware,
         name: String,
         resources: Vec<u64>,
@@ -156,7 +153,6 @@ impl Host {
         let injected = Injected::new(injection);
         Host {
             platform: platform.clone(),
-            system_memory: system_memory.clone(),
             hardware,
             name,
             line: platform.mutex("driver's interrupt line", ()),
@@ -460,10 +456,10 @@ impl Host {
             return 0;
         }
         let (at, cpu, memory) = if words {
-            let (at, page) = self.system_memory.protocol(size.div_ceil(8));
+            let (at, page) = self.hardware.system_memory.protocol(size.div_ceil(8));
             (at, Some(page.word(0).cpu_address()), Memory::Words(page))
         } else {
-            let (at, bulk) = self.system_memory.bulk(size);
+            let (at, bulk) = self.hardware.system_memory.bulk(size);
             (at, bulk.cpu_address(), Memory::Bytes(bulk))
         };
         let Some(cpu) = cpu else { return 0 };
@@ -482,7 +478,7 @@ impl Host {
             );
             return false;
         };
-        self.system_memory.remove(removed.at);
+        self.hardware.system_memory.remove(removed.at);
         true
     }
 

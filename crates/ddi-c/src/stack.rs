@@ -194,9 +194,9 @@ mod tests {
         let device = Arc::new(Unused(platform.clone()));
         let name = "test".to_owned();
         let setting = (Registry::default(), CodeTest::default());
-        let hardware = Hardware::of_gpu(device);
         let memory = PhysicalMemory::new(&platform, PhysicalAddress(0));
-        let host = Host::new((&platform, &memory), hardware, name, Vec::new(), ROUTINES, setting);
+        let hardware = Hardware::of_gpu(device, &memory);
+        let host = Host::new(&platform, hardware, name, Vec::new(), ROUTINES, setting);
         let kept = || host.callers.lock().agents.len();
         host.at_level("an entry", Level::Passive, || {
             host.enter_region();

@@ -65,7 +65,7 @@ impl CDriver {
         let started = self.start_miniport().and_then(|has_display| {
             let declared = self.declare(has_display);
             if declared.is_err() {
-                self.must("DxgkDdiStopDevice", |entries| entries.stop_device(self.adapter));
+                self.stop_miniport();
             }
             declared
         });
@@ -128,8 +128,15 @@ impl CDriver {
 
     pub(crate) fn stop(&self) {
         self.remove_primaries();
-        self.must("DxgkDdiStopDevice", |entries| entries.stop_device(self.adapter));
+        self.stop_miniport();
         self.forget_kernel();
+    }
+
+    /// The driver may wait for its threads, also if it is refused before the machine runs.
+    fn stop_miniport(&self) {
+        self.host().platform.end_unless_run(|| {
+            self.must("DxgkDdiStopDevice", |entries| entries.stop_device(self.adapter));
+        });
     }
 
     /// DxgkDdiQueryAdapterInfo. `bytes` is the size of the output in the driver's version.

@@ -71,8 +71,44 @@ static NTSTATUS PlantedCloseAllocation(HANDLE hDevice, const DXGKARG_CLOSEALLOCA
     return pClose->pOpenHandleList[0] == NULL ? STATUS_SUCCESS : CloseAllocation(hDevice, pClose);
 }
 
+/* A thread of the driver runs from the start of the device to its stop. */
+static KEVENT ending;
+static PVOID thread;
+
+static VOID RunUntilTheEnd(PVOID StartContext) {
+    UNREFERENCED_PARAMETER(StartContext);
+    (void)KeWaitForSingleObject(&ending, Executive, KernelMode, FALSE, NULL);
+    (void)PsTerminateSystemThread(STATUS_SUCCESS);
+}
+
+static NTSTATUS PlantedStartDevice(
+    PVOID MiniportDeviceContext, PDXGK_START_INFO DxgkStartInfo, PDXGKRNL_INTERFACE DxgkInterface,
+    PULONG NumberOfVideoPresentSources, PULONG NumberOfChildren) {
+    NTSTATUS status = StartDevice(
+        MiniportDeviceContext, DxgkStartInfo, DxgkInterface, NumberOfVideoPresentSources,
+        NumberOfChildren);
+    HANDLE handle;
+    if (NT_SUCCESS(status)) {
+        KeInitializeEvent(&ending, NotificationEvent, FALSE);
+        (void)PsCreateSystemThread(&handle, 0, NULL, NULL, NULL, RunUntilTheEnd, NULL);
+        (void)ObReferenceObjectByHandle(handle, 0, NULL, KernelMode, &thread, NULL);
+        (void)ZwClose(handle);
+    }
+    return status;
+}
+
+static NTSTATUS PlantedStopDevice(PVOID MiniportDeviceContext) {
+    (void)KeSetEvent(&ending, 0, FALSE);
+    NT_ASSERT(
+        KeWaitForSingleObject(thread, Executive, KernelMode, FALSE, NULL) == STATUS_WAIT_0);
+    ObDereferenceObject(thread);
+    return StopDevice(MiniportDeviceContext);
+}
+
 static NTSTATUS Planted(
     PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data) {
+    data->DxgkDdiStartDevice = PlantedStartDevice;
+    data->DxgkDdiStopDevice = PlantedStopDevice;
     data->DxgkDdiRender = PlantedRender;
     data->DxgkDdiCreateAllocation = PlantedCreateAllocation;
     data->DxgkDdiOpenAllocation = PlantedOpenAllocation;

@@ -137,8 +137,8 @@ pub struct AdapterCaps {
     /// The hardware keeps its last context until it receives a packet of another one. The kernel
     /// therefore sends idle engines a zero-length packet of the system context. Not published.
     pub lazy_context_switch: bool,
-    /// The driver has no GPU virtual addresses (VirtualAddressingSupported is 0) and patches physical
-    /// ones. One before WDDM 2.0 does in any case.
+    /// The driver has no GPU virtual addresses (VirtualAddressingSupported is 0) and patches
+    /// physical ones. One before WDDM 2.0 does in any case.
     pub patches_addresses: bool,
     /// MaxAllocationListSlotId: the highest row of the binding table in patch lists.
     pub max_allocation_list_slot_id: u32,

@@ -82,8 +82,16 @@ impl Platform {
     /// Lets the services of a cooperative platform that never ran rest, so that their owners can
     /// stop them. No effect elsewhere, inside an agent, and after a run.
     pub fn rest_unless_run(&self) {
+        self.end_unless_run(|| ());
+    }
+
+    /// Calls `end`, which may block: as an agent, on a cooperative platform that never ran. All
+    /// agents end there, as in [`Platform::run_scoped`].
+    pub fn end_unless_run(&self, end: impl FnOnce()) {
         if self.is_cooperative() && !fiber::on_fiber() && !self.is_stopped() {
-            self.run_scoped(|| ());
+            self.run_scoped(end);
+        } else {
+            end();
         }
     }
 
