@@ -5,6 +5,9 @@ use crate::situation::situation;
 use serde::Serialize;
 use std::fmt::Write;
 
+/// How many situations with the words of an earlier one are named, at most.
+const NAMED_AGAIN: usize = 4;
+
 /// The verdict on a clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -35,6 +38,14 @@ pub struct Finding {
     pub schedule: Option<Schedule>,
 }
 
+impl Finding {
+    /// Returns whether it says of another situation what `earlier` says, in no order of its own.
+    fn repeats(&self, earlier: &Finding) -> bool {
+        let is_plain = |finding: &Finding| finding.seed == 0 && finding.schedule.is_none();
+        is_plain(self) && is_plain(earlier) && self.what == earlier.what
+    }
+}
+
 /// An order of the steps of a driver's code.
 #[derive(Clone, Debug, Serialize)]
 pub struct Schedule {
@@ -58,11 +69,15 @@ pub struct Row {
 
 impl Row {
     /// Returns the broken clause as a failed test: the rule, its source, what was seen, and the
-    /// arguments that run it again.
+    /// arguments that run it again. What other situations show in the same words is there once.
     pub fn text(&self) -> String {
         let clause = self.clause;
         let mut text = format!("{}: {}\n  source: {}\n", clause.id, clause.rule, clause.source);
-        for finding in &self.findings {
+        for (index, finding) in self.findings.iter().enumerate() {
+            let (earlier, later) = (&self.findings[..index], &self.findings[index + 1..]);
+            if earlier.iter().any(|other| finding.repeats(other)) {
+                continue;
+            }
             let Finding { situation, seed, at_ns, place, what, schedule } = finding;
             let order = match seed {
                 0 => String::new(),
@@ -72,6 +87,16 @@ impl Row {
                 writeln!(text, "  in '{situation}'{order} at {at_ns} ns (event {place}): {what}");
             for switch in schedule.iter().flat_map(|schedule| &schedule.switches) {
                 let _ = writeln!(text, "    {switch}");
+            }
+            let again = later.iter().filter(|other| other.repeats(finding));
+            let again: Vec<String> = again.map(|other| format!("'{}'", other.situation)).collect();
+            if !again.is_empty() {
+                let (named, more) = again.split_at(again.len().min(NAMED_AGAIN));
+                let _ = write!(text, "    also in {}", named.join(", "));
+                let _ = match more.len() {
+                    0 => writeln!(text),
+                    more => writeln!(text, ", and in {more} more"),
+                };
             }
         }
         // A workload is run again by its file.
@@ -217,5 +242,46 @@ impl Report {
                 .map(|(situation, what)| JsonProblem { situation, what })
                 .collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines of a broken clause that say what was seen, with `names` as the situations.
+    fn lines(findings: &[(&str, u64, &str)]) -> Vec<String> {
+        let clause = crate::families::clauses().next().unwrap().words();
+        let finding = |(situation, seed, what): &(&str, u64, &str)| Finding {
+            situation: (*situation).to_owned(),
+            seed: *seed,
+            at_ns: 7,
+            place: 1,
+            what: (*what).to_owned(),
+            schedule: None,
+        };
+        let findings = findings.iter().map(finding).collect();
+        let text = Row { clause, checks: 1, verdict: Verdict::Broken, findings }.text();
+        let seen = text.lines().filter(|line| line.contains("in '"));
+        seen.map(|line| line.trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn what_several_situations_show_is_there_once() {
+        let (bad, worse) = ("is bad", "is worse");
+        let first = "in 'a' at 7 ns (event 1): is bad";
+        assert_eq!(lines(&[("a", 0, bad)]), [first]);
+        assert_eq!(
+            lines(&[("a", 0, bad), ("b", 0, worse), ("c", 0, bad)]),
+            [first, "also in 'c'", "in 'b' at 7 ns (event 1): is worse"]
+        );
+        let of = |names: &'static str| {
+            lines(&names.split(' ').map(|name| (name, 0, bad)).collect::<Vec<_>>())
+        };
+        assert_eq!(of("a b c d e"), [first, "also in 'b', 'c', 'd', 'e'"]);
+        assert_eq!(of("a b c d e f g"), [first, "also in 'b', 'c', 'd', 'e', and in 2 more"]);
+        // Each seed is repeated by a line of its own.
+        let seeds = lines(&[("a", 0, bad), ("a", 3, bad)]);
+        assert_eq!(seeds, [first, "in 'a' (seed 3) at 7 ns (event 1): is bad"]);
     }
 }
