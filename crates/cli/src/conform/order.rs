@@ -96,9 +96,12 @@ mod tests {
 
     #[test]
     fn a_checksum_is_of_places_and_agents_in_order() {
-        let of = |agents: [u64; 2], place| checksum(&agents.map(|agent| StepSeen { agent, place }));
+        fn of<const N: usize>(agents: [u64; N], place: u64) -> u32 {
+            checksum(&agents.map(|agent| StepSeen { agent, place }))
+        }
         assert_eq!(of([3, 4], 1), of([7, 9], 1), "numbers of agents differ between processes");
         assert_ne!(of([3, 4], 1), of([3, 3], 1));
         assert_ne!(of([3, 4], 1), of([3, 4], 2));
+        assert_ne!(of([3, 4, 4], 1), of([3, 4, 5], 1));
     }
 }

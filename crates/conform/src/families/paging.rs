@@ -180,11 +180,11 @@ fn check_operation(tally: &mut Tally, paged: &Paged) {
             format!("it returned {status:?} with {put} bytes of commands")
         });
     } else if status.is_success() {
-        tally.check(COMMANDS, put > 0, || {
+        tally.check(COMMANDS, put != 0, || {
             format!("an operation of {bytes} bytes has no commands in the buffer")
         });
     } else if status == Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER {
-        tally.check(PROGRESS, before > 0 || to > from, || {
+        tally.check(PROGRESS, before != 0 || to > from, || {
             format!("{put} bytes of commands, and MultipassOffset was {from} and is {to}")
         });
     }

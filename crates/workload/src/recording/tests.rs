@@ -350,8 +350,8 @@ fn work_that_overlaps_on_one_stream_is_reported_with_its_time() {
 
 /// Pieces of work of 100 ns, each 200 ns after the one before it, where the fourth runs over
 /// `over` successors.
-fn overrun(over: i64, name: &str) -> Workload {
-    let mut made = Made::default();
+fn overrun(source: Source, over: i64, name: &str) -> Workload {
+    let mut made = Made(Recording::of(source));
     let stream = made.stream(1, 1, 7);
     let launch = made.call(1, name, 0, 1);
     for k in 0..20 {
@@ -368,13 +368,15 @@ fn an_end_that_the_successors_contradict_is_cut() {
         let recorded = workload.recorded.as_ref().unwrap();
         (recorded.items[3].end_ns, recorded.report.overlaps_on_a_stream)
     };
-    let cut = overrun(12, "cudaLaunchKernel");
+    let cut = overrun(Source::Kineto, 12, "cudaLaunchKernel");
     assert_eq!(starts_and_end(&cut), (900, 0), "it ends where the next begins");
     let remark = cut.recorded.as_ref().unwrap().report.remarks[0].to_string();
     assert!(remark.contains("1 pieces of work; the first is 'k'"), "{remark}");
     assert!(remark.contains("ms long over 12 successors"), "{remark}");
-    let few = overrun(7, "cudaLaunchKernel");
+    let few = overrun(Source::Kineto, 7, "cudaLaunchKernel");
     assert_eq!(starts_and_end(&few), (2_210, 7), "seven are no contradiction");
-    let graph = overrun(12, "cudaGraphLaunch");
+    let graph = overrun(Source::Kineto, 12, "cudaGraphLaunch");
     assert_eq!(starts_and_end(&graph).0, 3_210, "branches of a graph overlap");
+    let queue = overrun(Source::Tidegate, 12, "cudaLaunchKernel");
+    assert_eq!(starts_and_end(&queue).0, 3_210, "a hardware queue runs several pieces at once");
 }
