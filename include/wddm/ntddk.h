@@ -1283,7 +1283,7 @@ VOID TidegateAssertionFailed(PCSTR Expression, PCSTR File, ULONG Line);
 #define ASSERT(condition) NT_ASSERT(condition)
 #define NT_VERIFY(condition) NT_ASSERT(condition)
 
-/* Requests to files and to other drivers. There are neither: each request fails. */
+/* Requests to files and to other drivers. Each fails: the host has neither. */
 
 typedef struct _IO_STATUS_BLOCK {
     union {
@@ -1831,7 +1831,7 @@ ULONG DbgPrintEx(ULONG ComponentId, ULONG Level, PCSTR Format, ...);
 /* No kernel debugger is attached. DbgBreakPoint is reported: without one it stops the system. */
 
 VOID DbgBreakPoint(VOID);
-/* Returns 0: nobody answers. */
+/* Returns 0 and an empty response. */
 ULONG DbgPrompt(PCSTR Prompt, PSTR Response, ULONG Length);
 BOOLEAN KdRefreshDebuggerNotPresent(VOID);
 extern PBOOLEAN KdDebuggerEnabled;

@@ -301,7 +301,7 @@ impl CDriver {
 
     /// Returns whether the driver has the entries at these places.
     pub(crate) fn has_all(&self, places: &[usize]) -> bool {
-        places.iter().all(|place| self.entries.has(*place))
+        self.entries.has_all(places)
     }
 }
 

@@ -14,7 +14,7 @@ static NTSTATUS Extended(
 #include "../../../drivers/packet/packet.c"
 #undef DxgkInitialize
 
-/* Situations that are no mistake with one function. */
+/* Situations beside the numbered mistakes. */
 #define SEMAPHORE 97u
 #define STACK 98u
 /* Families of functions in UseFamilies. */
@@ -693,7 +693,7 @@ static NTSTATUS ExtendedAddDevice(
     return AddDevice(PhysicalDeviceObject, MiniportDeviceContext);
 }
 
-/* No file and no other driver is there. */
+/* The host has neither files nor other drivers. */
 static VOID UseRequests(VOID) {
     IO_STATUS_BLOCK outcome;
     KEVENT ended;

@@ -157,7 +157,7 @@ const FINDINGS: [&str; 46] = [
     "1 blocks of pool memory with tag 'Irp.'",
 ];
 
-/// Situations of shim.c that are no mistake with a function of the kernel.
+/// Situations of shim.c beside the numbered mistakes.
 const SEMAPHORE: usize = 97;
 const STACK: usize = 98;
 

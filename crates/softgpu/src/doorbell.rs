@@ -46,9 +46,9 @@ pub(crate) struct Placement {
     pub(crate) in_system_memory: bool,
 }
 
-/// The value words of a connected doorbell, as its engine reads them. There are none where queues
-/// share a location: another queue's ring may have overwritten this one's, and the queue that had
-/// its place before may ring late, as the client loads the status after the ring.
+/// The value words of a connected doorbell, as its engine reads them. A location that queues share
+/// is not read: another queue's ring may have overwritten this one's, and the queue that had its
+/// place before may ring late, as the client loads the status after the ring.
 pub(crate) struct Bell([Option<Untrusted<Word>>; 2]);
 
 /// The result of reading a doorbell.

@@ -1,5 +1,5 @@
 /*
- * Requests to files and to other drivers. Part of tidegate_nt.c. There are neither, so no file
+ * Requests to files and to other drivers. Part of tidegate_nt.c. The host has neither, so no file
  * opens and each request fails.
  */
 

@@ -216,8 +216,9 @@ impl Entries {
     /// Returns whether the driver has GPU virtual addresses. A driver before WDDM 2.0 has none, and
     /// a later one may patch physical addresses instead.
     pub(crate) fn has_virtual_addresses(&self) -> bool {
-        let patches = place::PATCHING.iter().all(|place| self.has(*place));
-        self.has_segments4() && (self.has(place::SUBMIT_COMMAND_VIRTUAL) || !patches)
+        let only_patches =
+            self.has_all(place::PATCHING) && !self.has(place::SUBMIT_COMMAND_VIRTUAL);
+        self.has_segments4() && !only_patches
     }
 
     /// Returns whether the driver's version describes segments by DXGK_QUERYSEGMENTOUT4.
@@ -228,6 +229,11 @@ impl Entries {
     /// Returns whether the driver has the entry at a place.
     pub(crate) fn has(&self, place: usize) -> bool {
         self.at(place).is_some()
+    }
+
+    /// Returns whether the driver has the entries at these places.
+    pub(crate) fn has_all(&self, places: &[usize]) -> bool {
+        places.iter().all(|place| self.has(*place))
     }
 
     fn at(&self, place: usize) -> Option<*const c_void> {
