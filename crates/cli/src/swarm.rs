@@ -118,8 +118,6 @@ fn in_child(on: Where, program: &Program) -> Option<Failure> {
 
 /// Programs on each ground without `--programs` or `--seconds`.
 const PROGRAMS: u64 = 500;
-/// Lines of a failure that the text shows. Stacks of a standstill have more; the JSON has all.
-const SHOWN_LINES: usize = 60;
 const NO_FAULTY: &str = "--faulty: clients in processes judge their own results, which may be wrong; \
     use --on virtual, explored or threads";
 
@@ -148,13 +146,9 @@ fn print_caught(ground: Ground, caught: &Caught) {
 fn in_lines(failure: &Failure) -> String {
     let Failure::Standstill(waits) = failure else { return failure.to_string() };
     let mut text = failure.oracle().to_owned();
-    for wait in waits.iter().take(SHOWN_LINES) {
+    for wait in waits {
         text.push_str("\n    ");
         text.push_str(wait);
-    }
-    if waits.len() > SHOWN_LINES {
-        let more = format!("\n    … {} more lines", waits.len() - SHOWN_LINES);
-        text.push_str(&more);
     }
     text
 }

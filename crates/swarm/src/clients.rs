@@ -458,6 +458,10 @@ impl Watched for Run {
         format!("swarm/processes | {}", self.program.line())
     }
 
+    fn other_processes(&self) -> Vec<u32> {
+        self.clients().iter().map(|client| client.child.lock().id()).collect()
+    }
+
     fn give_up(&self) {
         let living = |state: &State| {
             let living = state.clients.iter().filter(|(_, client)| client.phase < Phase::Gone);

@@ -4,9 +4,9 @@
 //! Rooms: `operation` (the table of operations), `words`, `setup` (switches of an adapter),
 //! `program` (with its text) · `model` (what a program must be, and what memory holds at its end) ·
 //! `generate` (seeds) · `stage` (a run and its oracles), `failure`, `coverage`, `states` · `run`
-//! (platforms) · `shrink` · `line` (a failure as one line) · `watchdog`, `threads`, `children` ·
-//! `control`,
-//! `client`, `clients` (programs whose processes are real ones) · `hunt` (many seeds).
+//! (platforms) · `shrink` · `line` (a failure as one line) · `watchdog`, `processor`, `threads`,
+//! `children` · `control`, `client`, `clients` (programs whose processes are real ones) · `hunt`
+//! (many seeds).
 
 pub mod children;
 pub mod client;
@@ -19,6 +19,7 @@ pub mod hunt;
 pub mod line;
 pub mod model;
 pub mod operation;
+mod processor;
 pub mod program;
 pub mod run;
 pub mod setup;

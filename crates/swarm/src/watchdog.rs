@@ -2,12 +2,15 @@
 //!
 //! It looks at the number of steps that have ended. When that does not change for `PATIENCE_NS` and
 //! the time of the program's work, it writes what is under way and the stacks of all threads, and
-//! ends the process with [`STOOD_STILL`]. A run that has failed before may stop for that reason:
-//! the watchdog then writes the failure as `tidegate replay` does, and the exit code is 1.
+//! ends the process with [`STOOD_STILL`]. Time in which a thread waited for a processor does not
+//! count: the machine may be busy with other programs. A run that has failed before may stop for
+//! that reason: the watchdog then writes the failure as `tidegate replay` does, and the exit code
+//! is 1.
 //!
 //! Entry points: [`watch`], [`Watched`].
 
 use crate::failure::Failure;
+use crate::processor::Waiting;
 use std::io::Write;
 use std::sync::Arc;
 use tidegate::Platform;
@@ -57,6 +60,10 @@ pub(crate) trait Watched: Send + Sync + 'static {
     fn work_ns(&self) -> u64;
     /// Returns the program as a line for `tidegate replay`.
     fn line(&self) -> String;
+    /// Returns the other processes of the run.
+    fn other_processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
     /// Writes the stacks of other processes of the run, and ends them.
     fn give_up(&self) {}
 }
@@ -68,9 +75,11 @@ struct Seen {
 }
 
 impl Seen {
-    /// Notes the number of ended steps. Returns whether it has been the same for longer than
-    /// `patience`.
-    fn note_progress(&mut self, ended: u64, now: u64, patience: u64) -> bool {
+    /// Notes the number of ended steps, and how long a thread has waited for a processor since the
+    /// last call. Returns whether the number has been the same for longer than `patience` beside
+    /// such waits.
+    fn note_progress(&mut self, ended: u64, waited_ns: u64, now: u64, patience: u64) -> bool {
+        self.since = now.min(self.since + waited_ns);
         if ended != self.ended {
             *self = Seen { ended, since: now };
         }
@@ -84,6 +93,7 @@ pub(crate) fn watch(run: &Arc<impl Watched>) {
     let watchdog = move || {
         let clock = Platform::host();
         let mut seen = Seen { ended: u64::MAX, since: 0 };
+        let mut waiting = Waiting::default();
         loop {
             clock.sleep_until(clock.now().after(PERIOD_NS));
             // A run that has ended leaves nothing, or one that is judged.
@@ -92,7 +102,11 @@ pub(crate) fn watch(run: &Arc<impl Watched>) {
                 return;
             }
             let patience = patience_ns(run.as_ref());
-            if seen.note_progress(run.progress().ended.load(), clock.now().0, patience) {
+            let ended = run.progress().ended.load();
+            let mut processes = run.other_processes();
+            processes.push(std::process::id());
+            let waited_ns = waiting.since_last_look(&processes);
+            if seen.note_progress(ended, waited_ns, clock.now().0, patience) {
                 give_up(run.as_ref());
             }
         }
@@ -125,13 +139,30 @@ fn give_up(run: &impl Watched) -> ! {
 mod tests {
     use super::*;
 
+    const SECOND: u64 = 1_000_000_000;
+
     #[test]
     fn each_step_that_ends_gives_the_next_one_the_whole_time() {
         let mut seen = Seen { ended: u64::MAX, since: 0 };
-        assert!(!seen.note_progress(0, 5 * PATIENCE_NS, PATIENCE_NS), "the first number");
-        assert!(!seen.note_progress(0, 6 * PATIENCE_NS, PATIENCE_NS));
-        assert!(!seen.note_progress(1, 7 * PATIENCE_NS, PATIENCE_NS), "a step has ended");
-        assert!(!seen.note_progress(1, 8 * PATIENCE_NS, PATIENCE_NS));
-        assert!(seen.note_progress(1, 8 * PATIENCE_NS + 1, PATIENCE_NS));
+        let mut stands = |ended, now| seen.note_progress(ended, 0, now, PATIENCE_NS);
+        assert!(!stands(0, 5 * PATIENCE_NS), "the first number");
+        assert!(!stands(0, 6 * PATIENCE_NS));
+        assert!(!stands(1, 7 * PATIENCE_NS), "a step has ended");
+        assert!(!stands(1, 8 * PATIENCE_NS));
+        assert!(stands(1, 8 * PATIENCE_NS + 1));
+    }
+
+    #[test]
+    fn a_wait_for_a_processor_does_not_count() {
+        let mut seen = Seen { ended: 0, since: 0 };
+        let mut stands =
+            |waited, now| seen.note_progress(0, waited * SECOND, now * SECOND, 3 * SECOND);
+        assert!(!stands(0, 3));
+        assert!(!stands(2, 5), "two of the five seconds do not count");
+        assert!(stands(0, 6), "four seconds count");
+        // A wait of two threads, or one from before the last step, ends now at the latest.
+        assert!(!stands(9, 7));
+        assert!(!stands(0, 10));
+        assert!(stands(0, 11));
     }
 }
