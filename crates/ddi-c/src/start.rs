@@ -62,7 +62,7 @@ impl CDriver {
             model.begin(system_memory);
         }
         self.host().set_kernel(Some(Kernel { callbacks, features }));
-        let started = self.start_miniport().and_then(|has_display| {
+        let started = self.begin_miniport().and_then(|has_display| {
             let declared = self.declare(has_display);
             if declared.is_err() {
                 self.stop_miniport();
@@ -76,6 +76,8 @@ impl CDriver {
             }
             Err(status) => {
                 self.forget_kernel();
+                // Threads that the driver has left end: no run may follow.
+                self.host().platform.rest_unless_run();
                 return Err(status);
             }
         }
@@ -101,6 +103,19 @@ impl CDriver {
         let (segments, addresses) = self.segments()?;
         let has_components = self.has_components(caps.nodes.len() as u32);
         Ok(Declared { caps, shape, segments, addresses, has_components })
+    }
+
+    /// Starts the device. The driver may wait for its threads, also before the machine runs.
+    fn begin_miniport(&self) -> Result<bool, Status> {
+        let platform = &self.host().platform;
+        let was_stopped = platform.is_stopped();
+        let started = platform.before_run(|| self.start_miniport());
+        if platform.is_stopped() && !was_stopped {
+            let what = "DxgkDdiStartDevice waits for what nothing sets";
+            self.host().violation(Rule::Answer, what);
+            return Err(Status::UNSUCCESSFUL);
+        }
+        started.unwrap_or(Err(Status::UNSUCCESSFUL))
     }
 
     /// Starts the device. Returns whether it has a display, which is one source with one child.

@@ -1,7 +1,8 @@
 /*
  * The packet driver with a timer, a DPC and a thread. The timer's DPC sets an event for which the
- * thread waits. With MISTAKE 1 the timer stays set at the end. With MISTAKE 2 DxgkDdiAddDevice
- * fails and leaves a thread that runs.
+ * thread waits. DxgkDdiStartDevice waits for the thread. With MISTAKE 1 the timer stays set at the
+ * end. With MISTAKE 2 DxgkDdiAddDevice fails and leaves a thread that runs. With MISTAKE 3
+ * DxgkDdiStartDevice waits for an event that nothing sets.
  */
 #define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM2_0
 #include <ntddk.h>
@@ -92,6 +93,11 @@ static NTSTATUS ExtendedStartDevice(
     }
     (void)ObReferenceObjectByHandle(handle, 0, NULL, KernelMode, &thread, NULL);
     (void)ZwClose(handle);
+    NT_ASSERT(
+        KeWaitForSingleObject(&begun, Executive, KernelMode, FALSE, NULL) == STATUS_SUCCESS);
+    if (MISTAKE == 3) {
+        (void)KeWaitForSingleObject(&woken, Executive, KernelMode, FALSE, NULL);
+    }
     NT_ASSERT(!KeSetTimerEx(&timer, due, 1, &dpc));
     return StartDevice(
         MiniportDeviceContext, DxgkStartInfo, DxgkInterface, NumberOfVideoPresentSources,

@@ -271,6 +271,10 @@ fn timers_dpcs_and_threads_of_a_driver_run() {
     let library = compile(folder.path(), &sources, &stays).unwrap();
     let (_, findings) = try_run(&library, "ring-buffer.toml", Clock::Virtual).unwrap();
     assert_eq!(findings, ["1 timers of the driver are set after its end"]);
+    // Nothing moves while the start waits.
+    let library = made("-DMISTAKE=3").unwrap();
+    let refused = try_run(&library, "ring-buffer.toml", Clock::Virtual).err().unwrap();
+    assert!(refused.contains("DxgkDdiStartDevice waits for what nothing sets"), "{refused}");
     // The code that a thread runs stays in memory. It is not taken for the code of another driver.
     let library = made("-DMISTAKE=2").unwrap();
     let refused = try_run(&library, "ring-buffer.toml", Clock::Wall).err().unwrap();

@@ -85,6 +85,26 @@ impl Platform {
         self.end_unless_run(|| ());
     }
 
+    /// Calls `begin`, which may block: as an agent, on a cooperative platform that has not run. What
+    /// it does is not explored. Other agents move while it waits, and go on in the run. If none can
+    /// move, the platform is stopped. Returns `None` if `begin` has panicked.
+    pub fn before_run<R>(&self, begin: impl FnOnce() -> R) -> Option<R> {
+        if !self.is_cooperative() || fiber::on_fiber() || self.is_stopped() {
+            return Some(begin());
+        }
+        let started = self.hand_over();
+        let mut begun = None;
+        let first = || {
+            self.take_over(&started);
+            begun = Some(self.unexplored(begin));
+            self.end_agent();
+        };
+        let _running = enter(self);
+        fiber::lend(Box::new(first), world::run_first);
+        self.take_over_ended();
+        begun
+    }
+
     /// Calls `end`, which may block: as an agent, on a cooperative platform that never ran. All
     /// agents end there, as in [`Platform::run_scoped`].
     pub fn end_unless_run(&self, end: impl FnOnce()) {

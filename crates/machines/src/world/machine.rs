@@ -214,6 +214,12 @@ impl World {
         self.note_outside();
     }
 
+    /// Leaves a run that goes on later.
+    pub(super) fn pause_run(&mut self) {
+        self.is_running = false;
+        self.note_outside();
+    }
+
     /// Ends a run.
     pub(super) fn end_run(&mut self) {
         self.is_running = false;

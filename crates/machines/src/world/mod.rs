@@ -137,18 +137,11 @@ pub fn resume() {
 pub fn run(rests: bool, main: Box<dyn FnOnce()>) -> RunReport {
     with(|w| w.begin_run(rests));
     spawn("main", Role::Script, main);
-    let mut next = with(World::next_fiber);
-    while let Some((agent, mut fiber)) = next {
-        if !fiber.resume() {
-            next = with(|w| w.switch_from(agent, fiber));
-            continue;
-        }
-        fiber.recycle();
-        if let Some(recorder) = with(|w| w.end_agent(agent)) {
-            recorder.give_back();
-        }
-        next = with(World::next_fiber);
-    }
+    move_agents(|_| false);
+    end_run(rests)
+}
+
+fn end_run(rests: bool) -> RunReport {
     let (mut agents, report) = with(|w| {
         w.report.end = CpuTime(w.now);
         w.report.steps = w.steps;
@@ -169,6 +162,39 @@ pub fn run(rests: bool, main: Box<dyn FnOnce()>) -> RunReport {
         w.is_left_behind = w.has_clocks();
     });
     report
+}
+
+/// Runs `first` to its end, and other agents while it waits. They stay where they are then, and the
+/// run goes on with them. If no agent can move meanwhile, this was the run.
+pub fn run_first(first: Box<dyn FnOnce()>) {
+    with(|w| w.begin_run(false));
+    let first = spawn("before the run", Role::Script, first);
+    move_agents(|ended| ended == first);
+    if is_stopped() {
+        move_agents(|_| false);
+        end_run(false);
+    } else {
+        with(World::pause_run);
+    }
+}
+
+/// Moves agents until none is left that can move, or one has ended that `is_last` names.
+fn move_agents(is_last: impl Fn(AgentIx) -> bool) {
+    let mut next = with(World::next_fiber);
+    while let Some((agent, mut fiber)) = next {
+        if !fiber.resume() {
+            next = with(|w| w.switch_from(agent, fiber));
+            continue;
+        }
+        fiber.recycle();
+        if let Some(recorder) = with(|w| w.end_agent(agent)) {
+            recorder.give_back();
+        }
+        if is_last(agent) {
+            return;
+        }
+        next = with(World::next_fiber);
+    }
 }
 
 impl World {
