@@ -181,12 +181,7 @@ impl Host {
                 Next::End => break,
             }
         }
-        {
-            let mut queue = self.agents.queue.lock();
-            queue.has_agent = false;
-            // The machine stops, or the driver was unloaded.
-            queue.dpcs.clear();
-        }
+        self.agents.queue.lock().has_agent = false;
         self.agents.flushed.set(Step::ThreadWake);
         self.agents.ended.set(Step::ThreadWake);
     }

@@ -27,28 +27,12 @@ impl CDriver {
         let mut info = AllocationInfo {
             private_driver_data: address_of_first(private_data),
             private_driver_data_size: size_of_val(private_data) as u32,
-            alignment: 0,
-            size: 0,
-            pitch_aligned_size: 0,
-            hinted_bank: 0,
-            preferred_segment: 0,
-            supported_read_segment_set: 0,
-            supported_write_segment_set: 0,
-            eviction_segment_set: 0,
-            physical_adapter_index: 0,
-            allocation: 0,
-            flags: 0,
-            allocation_usage_hint: 0,
-            allocation_priority: 0,
-            flags2: 0,
+            ..AllocationInfo::ZERO
         };
         let mut c = miniport::CreateAllocation {
-            private_driver_data: 0,
-            private_driver_data_size: 0,
             allocations: 1,
             allocation_info: address_of(&mut info),
-            resource: 0,
-            flags: 0,
+            ..miniport::CreateAllocation::ZERO
         };
         self.call("DxgkDdiCreateAllocation", |e| e.create_allocation(self.adapter, &mut c))?;
         Ok(info)
@@ -59,8 +43,7 @@ impl CDriver {
         let mut c = DestroyAllocation {
             allocations: list.len() as u32,
             allocation_list: address_of_first(&mut list),
-            resource: 0,
-            flags: 0,
+            ..DestroyAllocation::ZERO
         };
         self.must("DxgkDdiDestroyAllocation", |e| e.destroy_allocation(self.adapter, &mut c));
     }
@@ -76,12 +59,8 @@ impl CDriver {
         let mut c = miniport::OpenAllocation {
             allocations: 1,
             open_allocation: address_of(&mut info),
-            private_driver_data: 0,
-            private_driver_size: 0,
             flags: if args.create { CREATE } else { 0 },
-            subresource_index: 0,
-            subresource_offset: 0,
-            pitch: 0,
+            ..miniport::OpenAllocation::ZERO
         };
         self.call("DxgkDdiOpenAllocation", |e| e.open_allocation(args.device.0, &mut c))?;
         Ok(DriverHandle(info.device_specific_allocation))

@@ -39,10 +39,8 @@ impl CDriver {
             primary_segment: segment,
             primary_address: at,
             allocation,
-            context_count: 0,
-            contexts: [0; 65],
             flags: args.flags.bits(),
-            duration: 0,
+            ..miniport::SetVidPnSourceAddress::ZERO
         };
         let line = self.host().line.lock_device();
         let flipped = self.call_at("DxgkDdiSetVidPnSourceAddress", Level::Dirql, |e| {

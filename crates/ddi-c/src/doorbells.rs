@@ -59,9 +59,8 @@ impl CDriver {
         let mut c = d3dkmddi::ConnectDoorbell {
             doorbell: doorbell.0,
             flags: flags.bits(),
-            kernel_cpu_va: 0,
-            secondary_kernel_cpu_va: 0,
             status: DoorbellStatus::Connected as u32,
+            ..d3dkmddi::ConnectDoorbell::ZERO
         };
         self.call("DxgkDdiConnectDoorbell", |e| e.connect_doorbell(&mut c))?;
         self.connected(&c, flags).ok_or_else(|| {

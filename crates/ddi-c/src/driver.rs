@@ -119,7 +119,7 @@ impl CDriver {
     /// - `LinkedGpus`: the device has several linked GPUs;
     /// - `Read`, `Link`: the file cannot be read, or the dynamic linker refuses it;
     /// - `Symbol`, `Release`: `tidegate_nt.c` was not compiled into it, or one of another release;
-    /// - `Entry`: DriverEntry or DxgkDdiAddDevice fails;
+    /// - `Entry`: DriverEntry or DxgkDdiAddDevice fails; `Waits`: it waits for ever;
     /// - `NoTable`: DriverEntry does not call DxgkInitialize;
     /// - `MissingEntries`: the driver lacks entries without which no packet runs.
     pub fn load_with(
@@ -194,6 +194,23 @@ impl CDriver {
         if code.library.bind(&code.table) != Status::SUCCESS {
             return Err(LoadError::Release { path });
         }
+        // The driver may wait for its threads.
+        let was_stopped = platform.is_stopped();
+        let entered = platform.before_run(|| CDriver::enter(&code, &path));
+        let waits = platform.is_stopped() && !was_stopped;
+        let entered = entered.filter(|_| !waits).unwrap_or(Err(LoadError::Waits { path }));
+        // Threads that a driver leaves behind end: no run may follow.
+        let (entries, adapter, features) = entered.inspect_err(|_| platform.rest_unless_run())?;
+        let objects = platform.mutex("objects of a driver in C", Objects::default());
+        Ok(CDriver { code, entries, adapter, features, objects })
+    }
+
+    /// Steps 3 to 5. Returns the entries, the driver's adapter, and its interface of features.
+    fn enter(
+        code: &Code,
+        path: &Path,
+    ) -> Result<(Entries, u64, Option<DriverFeatures>), LoadError> {
+        let (host, path) = (&code.context.host, path.to_owned());
         // 3.
         let driver_object = host.driver_object_at();
         let status = host.at_level("DriverEntry", Level::Passive, || {
@@ -227,8 +244,7 @@ impl CDriver {
         let features = host.at_level("DxgkDdiQueryInterface", Level::Passive, || {
             DriverFeatures::query(&entries, adapter)
         });
-        let objects = platform.mutex("objects of a driver in C", Objects::default());
-        Ok(CDriver { code, entries, adapter, features, objects })
+        Ok((entries, adapter, features))
     }
 
     /// Returns what is found in the driver, also after its end.

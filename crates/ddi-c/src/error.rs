@@ -68,6 +68,12 @@ pub enum LoadError {
         /// What the host found.
         reason: String,
     },
+    /// DriverEntry or DxgkDdiAddDevice waits, and nothing can move.
+    #[error("the start of the driver {} waits for what nothing sets", path.display())]
+    Waits {
+        /// The library.
+        path: PathBuf,
+    },
     /// DriverEntry succeeded without a call of DxgkInitialize.
     #[error("DriverEntry of the driver {} did not call DxgkInitialize", path.display())]
     NoTable {

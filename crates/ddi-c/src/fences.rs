@@ -40,8 +40,7 @@ impl CDriver {
             current_value_system_process_gpu_va: current,
             monitored_value_system_process_gpu_va: monitored,
             private_driver_data: args.private_data,
-            flags: 0,
-            reserved: [0; 32],
+            ..d3dkmddi::CreateNativeFence::ZERO
         };
         self.call("DxgkDdiCreateNativeFence", |e| e.create_native_fence(self.adapter, &mut c))?;
         Ok((DriverHandle(c.global_native_fence), c.private_driver_data))
@@ -55,8 +54,7 @@ impl CDriver {
             device: args.device.0,
             current_value_gpu_va: args.current_value_gpu_va,
             monitored_value_gpu_va: args.monitored_value_gpu_va,
-            flags: 0,
-            reserved: [0; 32],
+            ..d3dkmddi::OpenNativeFence::ZERO
         };
         self.call("DxgkDdiOpenNativeFence", |e| e.open_native_fence(self.adapter, &mut c))?;
         Ok(DriverHandle(c.local_native_fence))
@@ -73,8 +71,7 @@ impl CDriver {
             updated_value_array: address_of_first(&mut values),
             monitored_value_kernel_cpu_va: address_of_first(&mut cells),
             num_fences: fences.len() as u32,
-            flags: 0,
-            reserved: [0; 28],
+            ..d3dkmddi::UpdateMonitoredValues::ZERO
         };
         // Ordered with the interrupt routine and DxgkCbSynchronizeExecution.
         let line = self.host().line.lock_device();
@@ -113,12 +110,7 @@ impl CDriver {
     fn set_log(&self, args: &SetNativeFenceLogBuffer) {
         let key = (args.hw_queue.0, args.log_type as u32);
         // A header with the type of the log that ends.
-        let ended = LogHeader {
-            index: 0,
-            log_type: args.log_type as u32,
-            number_of_entries: 0,
-            reserved: [0; 2],
-        };
+        let ended = LogHeader { log_type: args.log_type as u32, ..LogHeader::ZERO };
         let window = (args.number_of_entries > 0).then(|| LogWindow {
             at: args.header.cpu_address(),
             header_bytes: HEADER_BYTES,
@@ -137,8 +129,7 @@ impl CDriver {
             },
             log_buffer_gpu_va: args.gpu_va,
             log_buffer_system_process_gpu_va: args.system_process_gpu_va,
-            flags: 0,
-            reserved: [0; 32],
+            ..d3dkmddi::SetNativeFenceLogBuffer::ZERO
         };
         {
             let mut logs = self.host().logs.lock();
@@ -153,12 +144,7 @@ impl CDriver {
     }
 
     fn calibrate(&self, node_ordinal: u32) -> GpuClockCalibration {
-        let mut c = d3dkmddi::CalibrateGpuClock {
-            gpu_frequency: 0,
-            gpu_clock_counter: 0,
-            cpu_clock_counter: 0,
-            flags: 0,
-        };
+        let mut c = d3dkmddi::CalibrateGpuClock::ZERO;
         self.must_at("DxgkDdiCalibrateGpuClock", Level::Dispatch, |e| {
             e.calibrate_gpu_clock(self.adapter, node_ordinal, 0, &mut c)
         });
@@ -210,8 +196,7 @@ impl NativeFenceDdi for CDriver {
     fn destroy_native_fence(&self, _level: &Passive, global: DriverHandle) {
         let mut c = d3dkmddi::DestroyNativeFence {
             global_native_fence: global.0,
-            flags: 0,
-            reserved: [0; 32],
+            ..d3dkmddi::DestroyNativeFence::ZERO
         };
         self.must("DxgkDdiDestroyNativeFence", |e| e.destroy_native_fence(&mut c));
     }
@@ -242,8 +227,7 @@ impl NativeFenceDdi for CDriver {
         let mut c = d3dkmddi::UpdateNativeFenceLogs {
             number_of_queues: handles.len() as u32,
             hw_queues: address_of_first(&mut handles),
-            flags: 0,
-            reserved: [0; 32],
+            ..d3dkmddi::UpdateNativeFenceLogs::ZERO
         };
         self.must_at("DxgkDdiUpdateNativeFenceLogs", Level::Dispatch, |e| {
             e.update_native_fence_logs(&mut c)

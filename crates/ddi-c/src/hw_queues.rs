@@ -35,10 +35,7 @@ impl CDriver {
             hw_context: args.os_handle.0,
             node_ordinal: args.node_ordinal,
             engine_affinity: args.engine_affinity,
-            flags: 0,
-            private_driver_data_size: 0,
-            private_driver_data: 0,
-            context_caps: 0,
+            ..d3dkmddi::CreateHwContext::ZERO
         };
         self.call("DxgkDdiCreateHwContext", |e| e.create_hw_context(args.device.0, &mut c))?;
         Ok(self.keep_context(args, c.hw_context, BufferSizes::default()))
@@ -53,11 +50,9 @@ impl CDriver {
         let mut c = d3dkmddi::CreateHwQueue {
             hw_queue: args.os_handle.0,
             flags: creation_flags(args).bits(),
-            private_driver_data_size: 0,
-            private_driver_data: 0,
             progress_fence,
-            progress_fence_cpu_va: 0,
             progress_fence_gpu_va: args.progress_current_gpu_va,
+            ..d3dkmddi::CreateHwQueue::ZERO
         };
         self.call("DxgkDdiCreateHwQueue", |e| e.create_hw_queue(args.context.0, &mut c))?;
         self.objects.lock().hw_queues.insert(c.hw_queue, args.progress_current_gpu_va);
@@ -72,11 +67,8 @@ impl CDriver {
             progress_fence_id: args.progress_fence_id,
             dma_buffer_gpu_va: args.dma_buffer_gpu_va,
             dma_buffer_size: args.dma_buffer_bytes,
-            dma_buffer_private_data_size: 0,
-            dma_buffer_private_data: 0,
-            flags: 0,
             progress_fence_gpu_va: progress.unwrap_or(0),
-            progress_fence_cpu_va: 0,
+            ..d3dkmddi::SubmitCommandToHwQueue::ZERO
         };
         self.call_at("DxgkDdiSubmitCommandToHwQueue", Level::Dispatch, |e| {
             e.submit_command_to_hw_queue(self.adapter, &mut c)
@@ -92,8 +84,7 @@ impl FeatureDdi for CDriver {
             min_supported_version: args.min_version,
             max_supported_version: args.max_version,
             allow_experimental: args.allow_experimental.into(),
-            supported_by_driver: 0,
-            supported_on_current_config: 0,
+            ..d3dkmddi::QueryFeatureSupport::ZERO
         };
         let answered =
             self.call("DxgkDdiQueryFeatureSupport", |_| features.support(self.adapter, &mut c));
@@ -118,8 +109,7 @@ impl FeatureDdi for CDriver {
             feature_id: args.feature.0,
             version: args.version,
             // No table of a driver has functions that are called.
-            interface_size: 0,
-            interface: 0,
+            ..d3dkmddi::QueryFeatureInterface::ZERO
         };
         self.call("DxgkDdiQueryFeatureInterface", |_| features.table(self.adapter, &mut c))?;
         Ok(DriverFeatureTable::Empty)

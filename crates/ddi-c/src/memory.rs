@@ -30,18 +30,7 @@ const PAGE_SHIFT: u32 = 12;
 
 /// An operation's number and arguments.
 fn operation(number: Number, arm: [u64; 32]) -> BuildPagingBuffer {
-    BuildPagingBuffer {
-        dma_buffer: 0,
-        dma_size: 0,
-        dma_buffer_private_data: 0,
-        dma_buffer_private_data_size: 0,
-        operation: number as u32,
-        multipass_offset: 0,
-        arm,
-        system_context: 0,
-        dma_buffer_gpu_virtual_address: 0,
-        dma_buffer_write_offset: 0,
-    }
+    BuildPagingBuffer { operation: number as u32, arm, ..BuildPagingBuffer::ZERO }
 }
 
 /// Returns the arguments of an operation as words: these fields, and 0 in all others. The union
@@ -260,10 +249,9 @@ impl CDriver {
         let entries = 1_u32 << self.objects.lock().declared.shape.index_bits;
         let mut args = miniport::SetRootPageTable {
             context,
-            segment_id: 0,
-            padding: 0,
             segment_offset: root,
             entries,
+            ..miniport::SetRootPageTable::ZERO
         };
         let _done = self.call("DxgkDdiSetRootPageTable", |e| {
             e.set_root_page_table(self.adapter, &mut args).map(|()| Status::SUCCESS.0)

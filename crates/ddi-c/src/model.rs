@@ -37,8 +37,8 @@ const CONTROLLER_3D: u32 = 0x03_02_00;
 const IDLE: u64 = u64::MAX;
 /// Steps that a model may ask for at once, without a write of a register between them.
 const MOST_STEPS_AT_ONCE: u32 = 1 << 16;
-/// Steps after a register access before the machine runs.
-const MOST_STEPS_BEFORE_THE_RUN: u32 = 1 << 10;
+/// Steps of the device that the caller makes after a register access.
+const MOST_STEPS_OF_AN_ACCESS: u32 = 1 << 10;
 /// Problems that are kept with their text.
 const KEPT_PROBLEMS: usize = 64;
 
@@ -139,6 +139,8 @@ struct Signals {
     is_new: bool,
     /// A register was written, and the model has made no step since.
     is_written: bool,
+    /// The driver starts the device, and may read a register until it changes.
+    is_starting: bool,
 }
 
 #[derive(Default)]
@@ -423,6 +425,11 @@ impl DeviceModel {
         *self.service.lock() = Some(service);
     }
 
+    /// The driver begins to start the device, or ends it.
+    pub(crate) fn set_starting(&self, is_starting: bool) {
+        self.bus.signals.lock().is_starting = is_starting;
+    }
+
     /// Ends what [`DeviceModel::begin`] began, after the driver has stopped the device.
     pub(crate) fn end(&self) {
         self.stop();
@@ -450,17 +457,18 @@ impl DeviceModel {
         self.go_on(true);
     }
 
-    /// Wakes the agent after an access. No agent moves before and after the run of a cooperative
-    /// machine: the caller makes the steps then.
+    /// Wakes the agent after an access. On a cooperative machine no agent moves while the driver
+    /// reads a register again and again, and none outside of the run: at the start of the device,
+    /// and then, the caller makes the steps.
     fn go_on(&self, is_write: bool) {
-        let has_work = {
+        let (has_work, is_starting) = {
             let mut signals = self.bus.signals.lock();
             signals.is_written |= is_write;
-            is_write || signals.is_new
+            (is_write || signals.is_new, signals.is_starting)
         };
         let platform = &self.bus.platform;
-        if platform.is_cooperative() && !platform.is_current() {
-            for _ in 0..MOST_STEPS_BEFORE_THE_RUN {
+        if platform.is_cooperative() && (is_starting || !platform.is_current()) {
+            for _ in 0..MOST_STEPS_OF_AN_ACCESS {
                 if self.code.lock_device().step() != 0 {
                     break;
                 }

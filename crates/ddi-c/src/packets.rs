@@ -59,13 +59,8 @@ impl CDriver {
         }
         let mut args = miniport::CreateProcess {
             dxgk_process: u64::from(address_space) + 1,
-            kmd_process: 0,
             flags: u32::from(address_space == SYSTEM_PROCESS),
-            pasids: 0,
-            pasid: 0,
-            kmd_vm_worker_process: 0,
-            process_name_length: 0,
-            process_name: 0,
+            ..miniport::CreateProcess::ZERO
         };
         self.call("DxgkDdiCreateProcess", |e| e.create_process(self.adapter, &mut args))?;
         let process = Process { handle: args.kmd_process, root: 0 };
@@ -102,16 +97,7 @@ impl CDriver {
             node_ordinal: args.node_ordinal,
             engine_affinity: args.engine_affinity,
             flags: flags.bits(),
-            private_driver_data: 0,
-            private_driver_data_size: 0,
-            dma_buffer_size: 0,
-            dma_buffer_segment_set: 0,
-            dma_buffer_private_data_size: 0,
-            allocation_list_size: 0,
-            patch_location_list_size: 0,
-            reserved: 0,
-            caps: 0,
-            paging_companion_node_id: 0,
+            ..miniport::CreateContext::ZERO
         };
         self.call("DxgkDdiCreateContext", |e| e.create_context(args.device.0, &mut c))?;
         let bounded = |size: u32, most: u32, what: &str| {
@@ -178,13 +164,11 @@ impl CDriver {
             dma_buffer_size: args.dma_buffer_bytes,
             dma_buffer_private_data,
             dma_buffer_private_data_size: private_data_bytes,
-            dma_buffer_umd_private_data_size: 0,
             submission_fence_id: args.submission_fence_id,
-            vid_pn_source_id: 0,
-            flip_interval: 0,
             flags: args.flags.bits(),
             engine_ordinal,
             node_ordinal,
+            ..miniport::SubmitCommandVirtual::ZERO
         };
         self.call_at("DxgkDdiSubmitCommandVirtual", Level::Dispatch, |e| {
             e.submit_command_virtual(self.adapter, &mut c)
@@ -383,13 +367,10 @@ impl CancellationDdi for CDriver {
     fn cancel_command(&self, _level: &Dispatch, args: CancelCommand) -> Result<(), Status> {
         let mut c = miniport::CancelCommand {
             context: args.context.0,
-            dma_buffer: 0,
             dma_buffer_size: args.dma_buffer_bytes,
-            submission_start_offset: 0,
             submission_end_offset: args.dma_buffer_bytes,
-            private_data_and_lists: [0; 8],
             dma_buffer_virtual_address: args.dma_buffer_gpu_va,
-            dma_buffer_umd_private_data_size: 0,
+            ..miniport::CancelCommand::ZERO
         };
         self.call("DxgkDdiCancelCommand", |e| e.cancel_command(self.adapter, &mut c))
     }

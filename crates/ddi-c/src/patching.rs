@@ -60,17 +60,6 @@ fn allocation_entry(
     [opened, u64::from(write) | u64::from(segment) << 1, at]
 }
 
-fn no_entry() -> Entry {
-    Entry {
-        allocation_index: NO_ALLOCATION,
-        slot_id: 0,
-        driver_id: 0,
-        allocation_offset: 0,
-        patch_offset: 0,
-        split_offset: 0,
-    }
-}
-
 /// Returns the allocation that has the whole operand, and the operand's offset in it.
 fn find(
     allocations: &[RenderAllocation],
@@ -167,7 +156,7 @@ impl CDriver {
                 allocation_offset: offset,
                 patch_offset,
                 split_offset,
-                ..no_entry()
+                ..Entry::ZERO
             });
         let locations = locations.collect();
         let listed = used.iter().map(|index| args.allocations[*index as usize]);
@@ -188,19 +177,13 @@ impl CDriver {
         let mut c = miniport::Render {
             command: address_of_shared(&commands.words),
             command_length: 8 * commands.words.len() as u32,
-            dma_buffer: 0,
-            dma_size: 0,
-            dma_buffer_private_data: 0,
             dma_buffer_private_data_size: sizes.private_data_bytes,
             allocation_list: address_of_first(&mut commands.allocations),
             allocation_list_size: commands.allocations.len() as u32,
             patch_location_list_in: address_of_first(&mut commands.locations),
             patch_location_list_in_size: commands.locations.len() as u32,
-            patch_location_list_out: 0,
             patch_location_list_out_size: sizes.patch_locations,
-            multipass_offset: 0,
-            dma_buffer_segment_id: 0,
-            dma_buffer_physical_address: 0,
+            ..miniport::Render::ZERO
         };
         let mut list = Vec::new();
         loop {
@@ -237,7 +220,7 @@ impl CDriver {
             bytes => bytes,
         };
         let mut buffer = vec![0_u64; bytes.div_ceil(8) as usize];
-        let mut entries = vec![no_entry(); sizes.patch_locations as usize];
+        let mut entries = vec![Entry::ZERO; sizes.patch_locations as usize];
         let (buffer_at, entries_at) =
             (address_of_first(&mut buffer), address_of_first(&mut entries));
         (c.dma_buffer, c.dma_size, c.patch_location_list_out) = (buffer_at, bytes, entries_at);
@@ -305,7 +288,6 @@ impl CDriver {
                 .and_then(Bulk::cpu_address)
                 .unwrap_or_default(),
             dma_buffer_private_data_size: bytes,
-            private_data_start_offset: 0,
             private_data_end_offset: bytes,
             allocation_list: address_of_first(&mut allocations),
             allocation_list_size: allocations.len() as u32,
@@ -314,8 +296,7 @@ impl CDriver {
             patch_location_list_start: first as u32,
             patch_location_list_length: (end - first) as u32,
             submission_fence_id: args.submission_fence_id,
-            flags: 0,
-            engine_ordinal: 0,
+            ..miniport::Patch::ZERO
         };
         self.call("DxgkDdiPatch", |e| e.patch(self.adapter, &mut c))
     }
@@ -341,15 +322,12 @@ impl CDriver {
             submission_end_offset: args.end_offset,
             dma_buffer_private_data: args.private_data_at,
             dma_buffer_private_data_size: bytes,
-            private_data_start_offset: 0,
             private_data_end_offset: bytes,
             submission_fence_id: args.submission_fence_id,
-            vid_pn_source_id: 0,
-            flip_interval: 0,
             flags: args.flags.bits(),
             engine_ordinal,
-            dma_buffer_virtual_address: 0,
             node_ordinal,
+            ..miniport::SubmitCommand::ZERO
         };
         self.call_at("DxgkDdiSubmitCommand", Level::Dispatch, |e| {
             e.submit_command(self.adapter, &mut c)

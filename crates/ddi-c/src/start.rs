@@ -3,7 +3,7 @@
 use crate::CDriver;
 use crate::address::{address_of, address_of_first};
 use crate::foreign::{DxgkStartInfo, Interface, place};
-use crate::host::Kernel;
+use crate::host::{Host, Kernel};
 use crate::model::DeviceModel;
 use crate::objects::{Declared, SegmentAddresses};
 use crate::rule::Rule;
@@ -107,9 +107,11 @@ impl CDriver {
 
     /// Starts the device. The driver may wait for its threads, also before the machine runs.
     fn begin_miniport(&self) -> Result<bool, Status> {
-        let platform = &self.host().platform;
+        let Host { platform, hardware, .. } = self.host();
         let was_stopped = platform.is_stopped();
+        hardware.model.iter().for_each(|model| model.set_starting(true));
         let started = platform.before_run(|| self.start_miniport());
+        hardware.model.iter().for_each(|model| model.set_starting(false));
         if platform.is_stopped() && !was_stopped {
             let what = "DxgkDdiStartDevice waits for what nothing sets";
             self.host().violation(Rule::Answer, what);
@@ -169,8 +171,7 @@ impl CDriver {
             input_data_size,
             output_data: address_of(output),
             output_data_size: bytes,
-            flags: 0,
-            kmd_process_handle: 0,
+            ..QueryAdapterInfo::ZERO
         };
         self.call("DxgkDdiQueryAdapterInfo", |e| e.query_adapter_info(self.adapter, &mut args))
     }
@@ -199,7 +200,7 @@ impl CDriver {
     }
 
     fn caps(&self, has_display: bool) -> Result<AdapterCaps, Status> {
-        let mut caps = no_driver_caps();
+        let mut caps = DriverCaps::ZERO;
         let bytes = self.entries.version.driver_caps_bytes;
         self.need(DRIVERCAPS, NO_INPUT, &mut caps, bytes)?;
         // spec: NF-292
@@ -304,7 +305,7 @@ impl CDriver {
     }
 
     fn mmu_caps(&self) -> Result<GpuMmuCaps, Status> {
-        let mut caps = no_mmu_caps();
+        let mut caps = GpuMmuCaps::ZERO;
         self.need(GPUMMUCAPS, NO_INPUT, &mut caps, size_of::<GpuMmuCaps>() as u32)?;
         Ok(caps)
     }
@@ -312,13 +313,7 @@ impl CDriver {
     /// Queried if the driver declares native fences.
     // spec: NF-072
     pub(crate) fn native_fence_caps(&self) -> NativeFenceCaps {
-        let mut caps = d3dkmddi::NativeFenceCaps {
-            monitored_value_stride: 0,
-            map_to_gpu_system_process: 0,
-            minimum_address: 0,
-            maximum_address: 0,
-            reserved: [0; 28],
-        };
+        let mut caps = d3dkmddi::NativeFenceCaps::ZERO;
         let bytes = size_of::<d3dkmddi::NativeFenceCaps>() as u32;
         // A refusal leaves a stride that the kernel refuses.
         let _answered = self.need(NATIVE_FENCE_CAPS_QUERY, NO_INPUT, &mut caps, bytes);
@@ -334,12 +329,7 @@ impl CDriver {
     /// Queried if a node declares user-mode submission.
     // spec: UMS-013
     pub(crate) fn user_mode_submission_caps(&self) -> UserModeSubmissionCaps {
-        let mut caps = d3dkmddi::UserModeSubmissionCaps {
-            flags: 0,
-            doorbell_size_bytes: 0,
-            secondary_doorbell_size_bytes: 0,
-            reserved: [0; 16],
-        };
+        let mut caps = d3dkmddi::UserModeSubmissionCaps::ZERO;
         let bytes = size_of::<d3dkmddi::UserModeSubmissionCaps>() as u32;
         let _answered = self.need(USER_MODE_SUBMISSION_CAPS_QUERY, NO_INPUT, &mut caps, bytes);
         let flags = UserModeSubmissionCapsFlags::from_bits_truncate(caps.flags);
@@ -354,13 +344,7 @@ impl CDriver {
     fn shape(&self) -> Result<PageTableShape, Status> {
         let caps = self.mmu_caps()?;
         let level = |mut number: u32| {
-            let mut level = PageTableLevelDesc {
-                page_table_index_bit_count: 0,
-                page_table_segment_id: 0,
-                paging_process_page_table_segment_id: 0,
-                page_table_size_in_bytes: 0,
-                page_table_alignment_in_bytes: 0,
-            };
+            let mut level = PageTableLevelDesc::ZERO;
             let bytes = size_of::<PageTableLevelDesc>() as u32;
             self.need(PAGETABLELEVELDESC, Some(&mut number), &mut level, bytes)?;
             Ok((level.page_table_index_bit_count, level.page_table_size_in_bytes))
@@ -412,17 +396,13 @@ impl CDriver {
     /// QUERYSEGMENT4, for the number and then for the segments.
     fn stated_segments4(&self) -> Result<Vec<StatedSegment>, Status> {
         let mut out = QuerySegmentOut4 {
-            segments: 0,
-            segment_descriptor: 0,
-            paging_buffer_segment_id: 0,
-            paging_buffer_size: 0,
-            paging_buffer_private_data_size: 0,
             segment_descriptor_stride: size_of::<SegmentDescriptor4>() as u64,
+            ..QuerySegmentOut4::ZERO
         };
         let bytes = size_of::<QuerySegmentOut4>() as u32;
         self.need(QUERYSEGMENT4, NO_INPUT, &mut out, bytes)?;
         let count = self.segment_count(out.segments)?;
-        let mut descriptors = vec![no_segment(); count];
+        let mut descriptors = vec![SegmentDescriptor4::ZERO; count];
         out.segment_descriptor = address_of_first(&mut descriptors);
         self.need(QUERYSEGMENT4, NO_INPUT, &mut out, bytes)?;
         Ok(descriptors.iter().map(|of| (of.flags, of.base_address, of.size)).collect())
@@ -430,16 +410,10 @@ impl CDriver {
 
     /// QUERYSEGMENT3, as [`CDriver::stated_segments4`].
     fn stated_segments3(&self) -> Result<Vec<StatedSegment>, Status> {
-        let mut out = QuerySegmentOut3 {
-            segments: 0,
-            segment_descriptor: 0,
-            paging_buffer_segment_id: 0,
-            paging_buffer_size: 0,
-            paging_buffer_private_data_size: 0,
-        };
+        let mut out = QuerySegmentOut3::ZERO;
         let bytes = size_of::<QuerySegmentOut3>() as u32;
         self.need(QUERYSEGMENT3, NO_INPUT, &mut out, bytes)?;
-        let mut descriptors = vec![no_physical_segment(); self.segment_count(out.segments)?];
+        let mut descriptors = vec![SegmentDescriptor3::ZERO; self.segment_count(out.segments)?];
         out.segment_descriptor = address_of_first(&mut descriptors);
         self.need(QUERYSEGMENT3, NO_INPUT, &mut out, bytes)?;
         Ok(descriptors.iter().map(|of| (of.flags, of.base_address, of.size)).collect())
@@ -586,66 +560,4 @@ fn wild_shape(levels: u32, (index_bits, table_bytes): (u32, u32)) -> Option<Stri
             "PageTableSizeInBytes is {table_bytes}: {index_bits} index bits need {needed} bytes"
         )
     })
-}
-
-fn no_driver_caps() -> DriverCaps {
-    DriverCaps {
-        highest_acceptable_address: 0,
-        max_allocation_list_slot_id: 0,
-        aperture_segment_commit_limit: 0,
-        pointer_to_gamma: [0; 7],
-        presentation_caps: 0,
-        max_queued_flip_on_vsync: 0,
-        flip_caps: 0,
-        scheduling_caps: 0,
-        memory_management_caps: [0; 2],
-        nodes: 0,
-        topology_reserved: [0; 64],
-        wddm_version: 0,
-        reserved: [0; 47],
-        graphics_preemption: 0,
-        compute_preemption: 0,
-        support_non_vga: 0,
-        support_smooth_rotation: 0,
-        support_per_engine_tdr: 0,
-        display_and_later: [0; 53],
-    }
-}
-
-fn no_mmu_caps() -> GpuMmuCaps {
-    GpuMmuCaps {
-        flags: 0,
-        page_table_update_mode: 0,
-        virtual_address_bit_count: 0,
-        leaf_table_bytes_64k: 0,
-        page_table_level_count: 0,
-        legacy_behaviors: 0,
-    }
-}
-
-fn no_physical_segment() -> SegmentDescriptor3 {
-    SegmentDescriptor3 {
-        flags: 0,
-        base_address: 0,
-        cpu_translated_address: 0,
-        size: 0,
-        banks: 0,
-        bank_range_table: 0,
-        commit_limit: 0,
-        system_memory_end_address: 0,
-        reserved: 0,
-    }
-}
-
-fn no_segment() -> SegmentDescriptor4 {
-    SegmentDescriptor4 {
-        flags: 0,
-        base_address: 0,
-        size: 0,
-        commit_limit: 0,
-        system_memory_end_address: 0,
-        cpu_translated_address: [0; 2],
-        invalid_memory_ranges: 0,
-        protected_regions: [0; 4],
-    }
 }

@@ -2,7 +2,7 @@
  * The packet driver with a timer, a DPC and a thread. The timer's DPC sets an event for which the
  * thread waits. DxgkDdiStartDevice waits for the thread. With MISTAKE 1 the timer stays set at the
  * end. With MISTAKE 2 DxgkDdiAddDevice fails and leaves a thread that runs. With MISTAKE 3
- * DxgkDdiStartDevice waits for an event that nothing sets.
+ * DxgkDdiStartDevice waits for an event that nothing sets, with 4 DxgkDdiAddDevice does.
  */
 #define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM2_0
 #include <ntddk.h>
@@ -140,8 +140,18 @@ static NTSTATUS FailingAddDevice(
     return STATUS_UNSUCCESSFUL;
 }
 
+static NTSTATUS WaitingAddDevice(
+    const PDEVICE_OBJECT PhysicalDeviceObject, PVOID *MiniportDeviceContext) {
+    KeInitializeEvent(&begun, NotificationEvent, FALSE);
+    (void)KeWaitForSingleObject(&begun, Executive, KernelMode, FALSE, NULL);
+    return AddDevice(PhysicalDeviceObject, MiniportDeviceContext);
+}
+
 static NTSTATUS Extended(
     PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data) {
+    if (MISTAKE == 4) {
+        data->DxgkDdiAddDevice = WaitingAddDevice;
+    }
     if (MISTAKE == 2) {
         data->DxgkDdiAddDevice = FailingAddDevice;
     }

@@ -198,7 +198,7 @@ static NTSTATUS PlantedStartDevice(
         PUCHAR range = (PUCHAR)MmMapIoSpace(at, 8192, MmNonCached);
         NT_ASSERT(READ_REGISTER_UCHAR(range + 3) == 4);
         NT_ASSERT(READ_REGISTER_ULONG((volatile ULONG *)(range + 16)) == 20);
-        /* The device makes steps before the machine runs. */
+        /* The device makes steps while its start reads a register. */
         while (READ_REGISTER_USHORT((volatile USHORT *)(range + 0x1000)) < 9) {
         }
         MmUnmapIoSpace(range, 8192);

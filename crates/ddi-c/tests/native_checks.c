@@ -138,6 +138,16 @@ static PVOID HandleData(D3DKMT_HANDLE handle, BOOLEAN of_device) {
 static NTSTATUS CheckedCreateAllocation(HANDLE hAdapter, DXGKARG_CREATEALLOCATION *pCreate) {
     DXGK_ALLOCATIONINFO *info = pCreate->pAllocationInfo;
     PULONG64 bytes;
+    DXGK_ALLOCATIONINFO unset;
+    RtlZeroMemory(&unset, sizeof(unset));
+    unset.pPrivateDriverData = info->pPrivateDriverData;
+    unset.PrivateDriverDataSize = info->PrivateDriverDataSize;
+    /* Bytes that belong to no field follow Flags. */
+    NT_ASSERT(RtlCompareMemory(info, &unset, sizeof(unset)) >=
+              FIELD_OFFSET(DXGK_ALLOCATIONINFO, Flags) + sizeof(unset.Flags));
+    NT_ASSERT(info->pAllocationUsageHint == NULL && info->AllocationPriority == 0);
+    NT_ASSERT(pCreate->NumAllocations == 1 && pCreate->hResource == NULL);
+    NT_ASSERT(pCreate->pPrivateDriverData == NULL && pCreate->Flags.Value == 0);
     OpeningAdapter = (PADAPTER)hAdapter;
     if (info->PrivateDriverDataSize != sizeof(*bytes)) {
         return CreateAllocation(hAdapter, pCreate); /* a ring, or its control area */

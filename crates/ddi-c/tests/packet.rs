@@ -277,8 +277,13 @@ fn timers_dpcs_and_threads_of_a_driver_run() {
     assert!(refused.contains("DxgkDdiStartDevice waits for what nothing sets"), "{refused}");
     // The code that a thread runs stays in memory. It is not taken for the code of another driver.
     let library = made("-DMISTAKE=2").unwrap();
-    let refused = try_run(&library, "ring-buffer.toml", Clock::Wall).err().unwrap();
-    assert!(refused.contains("DxgkDdiAddDevice"), "{refused}");
+    for clock in [Clock::Virtual, Clock::Wall] {
+        let refused = try_run(&library, "ring-buffer.toml", clock).err().unwrap();
+        assert!(refused.contains("DxgkDdiAddDevice"), "{refused}");
+    }
+    let library = made("-DMISTAKE=4").unwrap();
+    let refused = try_run(&library, "ring-buffer.toml", Clock::Virtual).err().unwrap();
+    assert!(refused.contains("waits for what nothing sets"), "{refused}");
     check(&packet_driver(folder.path()).unwrap(), "ring-buffer.toml", Clock::Virtual);
 }
 

@@ -85,9 +85,9 @@ impl Platform {
         self.end_unless_run(|| ());
     }
 
-    /// Calls `begin`, which may block: as an agent, on a cooperative platform that has not run. What
-    /// it does is not explored. Other agents move while it waits, and go on in the run. If none can
-    /// move, the platform is stopped. Returns `None` if `begin` has panicked.
+    /// Calls `begin`, which may block: as an agent, on a cooperative platform that has not run.
+    /// What it does is not explored. Other agents move while it waits, and go on in the run. If
+    /// none can move, the platform is stopped. Returns `None` if `begin` has panicked.
     pub fn before_run<R>(&self, begin: impl FnOnce() -> R) -> Option<R> {
         if !self.is_cooperative() || fiber::on_fiber() || self.is_stopped() {
             return Some(begin());

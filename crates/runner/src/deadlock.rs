@@ -164,7 +164,8 @@ impl Standstill<'_> {
                         fence: fence.0 as usize,
                         value: *value,
                         at: *span,
-                        is_the_wait: of.span == *span,
+                        // A queue waits at an entry that waits.
+                        is_the_wait: false,
                     }),
                     _ => None,
                 };

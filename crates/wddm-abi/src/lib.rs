@@ -26,6 +26,16 @@ macro_rules! public {
             )+
         }
 
+        impl $name {
+            /// Each field is 0.
+            pub const ZERO: $name =
+                $name { $($field: <$type as $crate::zero::Zero>::ZERO,)+ };
+        }
+
+        impl $crate::zero::Zero for $name {
+            const ZERO: $name = $name::ZERO;
+        }
+
         impl $crate::sealed::Sealed for $name {}
 
         impl $crate::Published for $name {
@@ -62,6 +72,16 @@ macro_rules! published {
         #[derive(Clone, Copy, Debug)]
         pub struct $name {
             $($(#[$field_meta])* #[doc(alias = $official_field)] pub $field: $type,)+
+        }
+
+        impl $name {
+            /// Each field is 0.
+            pub const ZERO: $name =
+                $name { $($field: <$type as $crate::zero::Zero>::ZERO,)+ };
+        }
+
+        impl $crate::zero::Zero for $name {
+            const ZERO: $name = $name::ZERO;
         }
 
         impl $crate::sealed::Sealed for $name {}
@@ -102,6 +122,24 @@ pub struct Layout {
     /// Name and offset of each field. The binding's name of a union without a name begins with
     /// `Anonymous`.
     pub fields: &'static [(&'static str, usize)],
+}
+
+mod zero {
+    /// What a field of a structure may be.
+    pub trait Zero {
+        const ZERO: Self;
+    }
+
+    macro_rules! numbers {
+        ($($type:ty)+) => {$(impl Zero for $type {
+            const ZERO: $type = 0;
+        })+};
+    }
+    numbers!(u8 u16 u32 u64 i32 i64);
+
+    impl<T: Zero, const N: usize> Zero for [T; N] {
+        const ZERO: [T; N] = [T::ZERO; N];
+    }
 }
 
 mod sealed {

@@ -34,6 +34,44 @@ fn the_recording_of_the_repository_is_replayed_well() {
     assert_eq!(comparison["verdict"]["trust"]["grade"], "good", "{comparison}");
 }
 
+/// A trace of the PyTorch profiler: two kernels, and between them a wait for an event that it does
+/// not name.
+fn kernels_around_a_wait(us: u64) -> String {
+    let call = |name: &str, at: u64, us: u64, correlation: u64| {
+        format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"{name}","pid":1,"tid":1,"ts":{at},"dur":{us},
+                "args":{{"correlation":{correlation}}}}}"#
+        )
+    };
+    let kernel = |at: u64, correlation: u64| {
+        format!(
+            r#"{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{at},"dur":20,
+                "args":{{"correlation":{correlation},"stream":7}}}}"#
+        )
+    };
+    let events = [
+        call("cudaLaunchKernel", 0, 5, 1),
+        kernel(10, 1),
+        call("cudaEventSynchronize", 40, us, 2),
+        call("cudaLaunchKernel", 50 + us, 5, 3),
+        kernel(60 + us, 3),
+    ];
+    format!(r#"{{"traceEvents":[{}]}}"#, events.join(","))
+}
+
+/// The models cannot change a wait whose cause is not recorded. What they take is no answer then.
+#[test]
+fn models_are_ranked_only_where_the_replay_can_be_trusted() {
+    let place = place("trust");
+    for (us, grade, ranked) in [(4, "good", true), (400, "poor", false)] {
+        std::fs::write(place.join("kernels.json"), kernels_around_a_wait(us)).unwrap();
+        let said = text(&ran(&place, "compare kernels.json --json comparison.json"));
+        assert_eq!(json(&place, "comparison.json")["verdict"]["trust"]["grade"], grade);
+        assert_eq!(said.contains("fastest first"), ranked, "{said}");
+        assert_eq!(said.contains("too far from the recording to rank"), !ranked, "{said}");
+    }
+}
+
 /// A PresentMon table of frames of 16.667 ms. The columns of each after its start are given.
 fn frames(count: u32, columns: &str) -> String {
     let head = "Application,ProcessID,SwapChainAddress,SyncInterval,PresentMode,CPUStartTime,CPUBusy,CPUWait,\

@@ -39,11 +39,7 @@ impl DriverFeatures {
         let mut interface = DriverFeatureInterface {
             size,
             version: FEATURE_INTERFACE_VERSION,
-            context: 0,
-            interface_reference: 0,
-            interface_dereference: 0,
-            query_feature_support: 0,
-            query_feature_interface: 0,
+            ..DriverFeatureInterface::ZERO
         };
         let guid = FEATURE_INTERFACE_GUID;
         let mut args = QueryInterface {

@@ -158,15 +158,12 @@ unsafe extern "C-unwind" fn get_device_information(handle: Handle, info: *mut De
         return Status::INVALID_PARAMETER.0;
     }
     let filled = DeviceInfo {
-        miniport_device_context: 0,
         physical_device_object: host.device_object_at(),
         device_registry_path: host.software_path_words(),
         translated_resource_list: host.resources_at(),
         system_memory_size: 1 << 40,
         highest_physical_address: (1 << 52) - 1,
-        agp_aperture_base: 0,
-        agp_aperture_size: 0,
-        docking_state: 0,
+        ..DeviceInfo::ZERO
     };
     // SAFETY: the driver passes its DXGK_DEVICE_INFO.
     unsafe { info.write_unaligned(filled) };

@@ -355,6 +355,79 @@ fn a_machine_that_stands_still_names_each_agent_and_its_wait() {
     }
 }
 
+/// Agents that are started before the run move while the caller waits, and go on in the run.
+#[test]
+fn what_begins_before_the_run_may_wait() {
+    for platform in platforms() {
+        let (begun, go_on, steps) =
+            (platform.event(false), platform.event(false), platform.page(1).word(0));
+        let first = platform.before_run(|| {
+            let (begun_too, go_on, value) = (begun.clone(), go_on.clone(), steps.clone());
+            platform.spawn("first", move || {
+                value.store(1);
+                begun_too.set(Step::ThreadWake);
+                assert_eq!(go_on.wait(), WaitEnd::Woken);
+                value.store(2);
+            });
+            assert_eq!(begun.wait(), WaitEnd::Woken);
+            steps.load()
+        });
+        assert_eq!((first, steps.load()), (Some(1), 1));
+        let (p, s) = (platform.clone(), steps.clone());
+        let report = platform.run(move || {
+            assert_eq!(p.before_run(|| s.load()), Some(1), "a plain call in the run");
+            go_on.set(Step::ThreadWake);
+            poll_until(&p, || s.load() == 2);
+        });
+        assert!(report.completed(), "{report:?}");
+    }
+}
+
+#[test]
+fn what_begins_before_the_run_and_waits_for_nothing_was_the_run() {
+    for platform in platforms().skip(1) {
+        let (event, other) = (platform.event(false), platform.event(false));
+        let ended = platform.page(1).word(0);
+        let begun = platform.before_run(|| {
+            let (other, ended) = (other.clone(), ended.clone());
+            platform.spawn("other", move || {
+                assert_eq!(other.wait(), WaitEnd::Stopped);
+                ended.store(1);
+            });
+            event.wait()
+        });
+        assert_eq!((begun, platform.is_stopped()), (Some(WaitEnd::Stopped), true));
+        assert_eq!(ended.load(), 1, "all agents have ended");
+        assert_eq!(platform.before_run(|| event.wait()), Some(WaitEnd::Stopped));
+    }
+}
+
+/// Only the run has a choice, and that of the agent which was started before it.
+#[test]
+fn what_begins_before_the_run_is_not_explored() {
+    let mut runs = 0;
+    let searched = search(Exhaustive::new(), MemoryModel::TotalStoreOrder, |platform| {
+        let (begun, words) = (platform.event(false), platform.page(2));
+        let begin = || {
+            for agent in 0..2 {
+                let (begun, word) = (begun.clone(), words.word(agent));
+                platform.spawn("early", move || {
+                    word.store(1);
+                    begun.set(Step::ThreadWake);
+                });
+            }
+            while words.word(0).load() + words.word(1).load() < 2 {
+                begun.wait();
+            }
+        };
+        assert_eq!(platform.before_run(begin), Some(()));
+        assert!(platform.run(|| ()).completed());
+        runs += 1;
+        ControlFlow::Continue(())
+    });
+    assert_eq!(runs, 1, "{searched:?}");
+}
+
 #[test]
 fn a_standstill_names_blocked_workers_and_no_idle_service() {
     for platform in platforms() {
