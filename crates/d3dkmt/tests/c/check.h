@@ -122,10 +122,16 @@ static inline int descriptors(void) {
 }
 
 /* Checks that no more descriptors are open than before. A call does not wait for the thread of the
-   library that drops the last reference of memory, so they are counted until it has. */
+   library that drops the last reference of memory, so they are counted until it has. There may be
+   fewer: one that the start of the machine opened may be closed later. */
 static inline void no_descriptor_is_left(int before) {
-    for (int tries = 0; tries < 100000 && descriptors() != before; tries++) sched_yield();
-    CHECK(descriptors() == before);
+    int now = descriptors();
+    for (int tries = 0; tries < 100000 && now > before; tries++) {
+        sched_yield();
+        now = descriptors();
+    }
+    if (now > before) fprintf(stderr, "%d descriptors, %d before\n", now, before);
+    CHECK(now <= before);
 }
 
 #endif
