@@ -53,6 +53,13 @@ int32_t tidegate_device_open(const tidegate_device_host *host, tidegate_device *
     if (MISTAKE == 1) {
         return 7;
     }
+    /* No bytes are none at any address. An address that is none has no bytes. */
+    if (host->dma_read(host->context, 0, NULL, 0) != 0 ||
+        host->dma_write(host->context, 0, NULL, 0) != 0 ||
+        host->dma_read(host->context, 0, NULL, 8) == 0 ||
+        host->dma_write(host->context, 0, NULL, 8) == 0) {
+        return 8;
+    }
     (void)open_model(&inner, device);
     switch (MISTAKE) {
     case 2:

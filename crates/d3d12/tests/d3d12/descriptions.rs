@@ -180,6 +180,24 @@ fn a_queue_takes_the_best_submission_model_of_its_node() {
     assert_eq!(chosen(DeviceOptions::default(), one_without), [user, hardware, user]);
 }
 
+/// Two threads ask before either has created it: a kernel call takes time.
+// spec: ME-080
+#[test]
+fn a_default_queue_that_two_threads_create_is_one_queue() {
+    let platform = Platform::virtual_time(StepCosts::free().with(Step::KernelCall, 100));
+    bench_on(&platform, setup(|_| ()), DeviceOptions::default(), |b| {
+        let (device, other) = (b.device.clone(), b.platform.page(1).word(0));
+        let returned = other.clone();
+        let thread = b.platform.spawn("component", move || {
+            let queue = device.default_queue(CommandListType::Copy, None).unwrap();
+            returned.store(queue.numbers()[0].0);
+        });
+        let queue = b.device.default_queue(CommandListType::Copy, None).unwrap();
+        thread.join();
+        assert_eq!(other.load(), queue.numbers()[0].0);
+    });
+}
+
 #[test]
 fn a_device_that_the_application_removed_stays_removed() {
     bench_with(DeviceOptions::default(), |b| {

@@ -341,6 +341,13 @@ fn of_hw_queues(client: &Client, next: Next<'_>) {
     kernel.submit_signal_to_hw_queues(signal).unwrap();
     next("native_fence_log_detail");
     kernel.native_fence_log_detail(queue.handle).unwrap();
+    let context = client.hw_context(NODE);
+    let logged = client.hw_queue_in(context, true).unwrap();
+    let logs = kernel.native_fence_log_detail(logged.handle).unwrap();
+    assert!(logs.numbers > 0 && logs.numbers.is_multiple_of(logs.wait_entries), "{logs:?}");
+    assert_eq!(logs.wait_entries, logs.signal_entries);
+    assert!(logs.wait_log_gpu_va != 0 && logs.signal_log_gpu_va != logs.wait_log_gpu_va);
+    assert_eq!(logs.verbose.map(|verbose| verbose.load()), Some(0));
     next("destroy_hw_queue");
     let ended = client.hw_context(NODE);
     let queue = client.hw_queue_in(ended, false).unwrap();

@@ -255,3 +255,90 @@ impl ImportReport {
         lines
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A report whose counts are different numbers.
+    fn report() -> ImportReport {
+        ImportReport {
+            events: 1001,
+            host_threads: 1002,
+            streams: 1003,
+            kernels: 1004,
+            copies: 1005,
+            fills: 1006,
+            launches: 1007,
+            stream_waits: 1008,
+            stream_waits_unpaired: 1009,
+            event_syncs: 1010,
+            event_syncs_unpaired: 1011,
+            stream_syncs: 1012,
+            stream_syncs_unpaired: 1013,
+            device_syncs: 1014,
+            device_syncs_unpaired: 1015,
+            syncs_of_only_stream: 1016,
+            syncs_by_time: 1017,
+            syncs_of_nothing: 1018,
+            syncs_unresolved: 1019,
+            syncs_unresolved_ns: 1_020_000_000,
+            syncs_of_other_calls: 1021,
+            presents: 1022,
+            presents_shown: 1023,
+            presents_replayed: 1024,
+            presents_for_work: 1025,
+            presents_for_display: 1026,
+            dependencies: 1027,
+            dependencies_unpaired: 1028,
+            queries: 1029,
+            graph_launches: 1030,
+            deepest_run_ahead: 1031,
+            work_without_launch: 1032,
+            overlaps_on_a_stream: 1033,
+            overlapped_on_a_stream_ns: 1_034_000,
+            gaps: 1035,
+            gaps_ns: 1_036_000_000,
+            median_launch_ns: 1_037_000,
+            median_turnaround_ns: 1_038_000,
+            median_wake_ns: 1_039_000,
+            gaps_timed_by_host: 1040,
+            shared_engines: vec![SharedEngine {
+                engine: "compute 0".to_owned(),
+                streams: vec!["a".to_owned(), "b".to_owned()],
+                overlapped_ns: 1_041_000,
+            }],
+            ..ImportReport::default()
+        }
+    }
+
+    #[test]
+    fn each_count_has_its_line() {
+        let lines = report().lines();
+        for count in 1001..=1041 {
+            let with = |line: &&String| line.contains(&count.to_string());
+            assert_eq!(lines.iter().filter(with).count(), 1, "{count}: {lines:#?}");
+        }
+        for (count, words) in [
+            (1009, "not replayed, record not known: stream waits"),
+            (1021, "calls that free or copy memory and ended with work, replayed as waits"),
+            (1028, "awaited work ended after its waiter began: dependencies"),
+            (1029, "event and stream queries (they order nothing)"),
+            (1030, "graph launches"),
+            (1032, "GPU work whose launch is not in the trace"),
+        ] {
+            let ends = |line: &String| line.contains(words) && line.ends_with(&count.to_string());
+            assert!(lines.iter().any(ends), "{count}: {lines:#?}");
+        }
+    }
+
+    #[test]
+    fn a_count_of_nothing_has_no_line() {
+        let lines = ImportReport::default().lines();
+        assert_eq!(
+            lines.len(),
+            4,
+            "what was read, waits, how far ahead, and the machine: {lines:#?}"
+        );
+    }
+}
