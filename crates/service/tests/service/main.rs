@@ -22,6 +22,7 @@ mod kills;
 mod peers;
 mod process;
 mod stops;
+mod twins;
 mod views;
 mod waits;
 mod work;
