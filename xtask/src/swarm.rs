@@ -1,8 +1,9 @@
 //! `cargo xtask swarm`: new seeds on every ground of `tidegate swarm`, all grounds at the same
 //! time.
 //!
-//! Each ground has a process for each fourth of the processors. Each process runs a shard of the
-//! seeds. The first seed is printed; it comes from the date, so each day has seeds of its own.
+//! Each ground has a process for each fourth of the processors, and four where programs mostly
+//! wait. Each process runs a shard of the seeds. The first seed is printed; it comes from the date,
+//! so each day has seeds of its own.
 //!
 //! Entry points: [`long`], [`run`].
 
@@ -23,6 +24,10 @@ const SEEDS_OF_A_DAY: u64 = 1_000_000_000;
 const DAY_SECONDS: u64 = 86_400;
 
 const GROUNDS: &[&str] = &["virtual", "explored", "threads", "processes"];
+/// The grounds whose programs wait for real time: a process of one uses a tenth of a processor.
+const WAITING: &[&str] = &["threads", "processes"];
+/// Processes of such a ground for each of another.
+const WAITING_SHARDS: usize = 4;
 /// The grounds whose runs are counted.
 const WITH_COVERAGE: &[&str] = &["virtual", "explored"];
 
@@ -68,12 +73,13 @@ pub fn run(root: &Path, request: &Request) -> Result<(), String> {
 fn run_program(program: &Path, folder: &Path, request: &Request) -> Result<(), String> {
     let seed = request.seed.unwrap_or_else(|| seed_of(SystemTime::now()));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let shards = (processors / GROUNDS.len()).max(1);
+    let busy_shards = (processors / GROUNDS.len()).max(1);
     let again = format!("cargo xtask swarm --seed {seed} --seconds {}", request.seconds);
-    println!("first seed {seed}, {shards} shards of each ground: {again}");
+    println!("first seed {seed}: {again}");
     fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let mut children = Vec::new();
     for ground in GROUNDS {
+        let shards = busy_shards * if WAITING.contains(ground) { WAITING_SHARDS } else { 1 };
         for shard in 0..shards {
             let path = folder.join(format!("{ground}-{shard}.txt"));
             let out = fs::File::create(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -145,6 +151,11 @@ mod tests {
         let request = Request { seconds: 5, seed: Some(7) };
         write("#!/bin/sh\ntest \"$5\" = 7 -a \"$7\" = 5\n");
         assert_eq!(run_program(&program, &folder.path().join("out"), &request), Ok(()));
+        let shards = |ground: &str| {
+            let files = fs::read_dir(folder.path().join("out")).unwrap().flatten();
+            files.filter(|file| file.file_name().to_string_lossy().starts_with(ground)).count()
+        };
+        assert_eq!(shards("threads"), WAITING_SHARDS * shards("virtual"));
         write("#!/bin/sh\ntest \"$3\" != threads\n");
         let message = run_program(&program, &folder.path().join("out"), &request).unwrap_err();
         assert!(
