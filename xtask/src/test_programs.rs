@@ -6,6 +6,7 @@
 //! stays in
 //! `test-logs` below the build folder.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -102,6 +103,8 @@ pub struct Ended {
     pub passed: bool,
     /// Why it failed, with its output.
     pub failure: Option<String>,
+    /// What it left out, a line for each: `skipped: WHY`.
+    skipped: Vec<String>,
 }
 
 /// Builds and runs all test programs, then the examples in the documentation.
@@ -120,8 +123,19 @@ pub fn run(root: &Path, environment: &[(&str, OsString)]) -> Result<(), String> 
         println!("{:8.1} s  {program} {test}", took.as_secs_f64());
     }
     let failures: Vec<&str> = ended.iter().filter_map(|e| e.failure.as_deref()).collect();
+    skip_lines(&ended).iter().for_each(|line| println!("{line}"));
     println!("{} passed, {} failed", ended.len() - failures.len(), failures.len());
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n\n")) }
+}
+
+/// Returns what tests have left out, each reason once with the number of its tests.
+fn skip_lines(ended: &[Ended]) -> Vec<String> {
+    let mut tests = BTreeMap::<&str, usize>::new();
+    for end in ended {
+        let reasons: BTreeSet<&str> = end.skipped.iter().map(String::as_str).collect();
+        reasons.into_iter().for_each(|reason| *tests.entry(reason).or_default() += 1);
+    }
+    tests.into_iter().map(|(reason, count)| format!("{reason} (tests: {count})")).collect()
 }
 
 fn build(root: &Path, environment: &[(&str, OsString)]) -> Result<Vec<Program>, String> {
@@ -252,7 +266,7 @@ impl<'p> Running<'p> {
         let both = file.try_clone().map_err(cannot_write)?;
         let mut command = Command::new(&program.executable);
         command
-            .args(["--exact", test])
+            .args(["--show-output", "--exact", test])
             .current_dir(&program.package)
             .env("CARGO_MANIFEST_DIR", &program.package)
             .env("CARGO_PKG_NAME", &program.package_name)
@@ -293,6 +307,11 @@ impl<'p> Running<'p> {
             test: self.test.clone(),
             took: self.begun.elapsed(),
             passed: what.is_none() && output.contains("test result: ok. 1 passed"),
+            skipped: output
+                .lines()
+                .filter(|line| line.starts_with("skipped: "))
+                .map(str::to_owned)
+                .collect(),
             failure: what.map(|what| format!("{what}:\n{output}")),
         }))
     }
@@ -352,7 +371,7 @@ mod tests {
             case \"$*\" in\n\
             *--ignored) echo 'later: test' ;;\n\
             --list*) printf 'quick: test\\nlater: test\\nfails: test\\n' ;;\n\
-            *quick) echo 'test result: ok. 1 passed; 0 failed' ;;\n\
+            *quick) printf 'skipped: no cc\nskipped: no cc\ntest result: ok. 1 passed\n' ;;\n\
             *hangs) exec sleep 1000 ;;\n\
             *fails) echo why; exit 101 ;;\n\
             esac\n";
@@ -370,7 +389,9 @@ mod tests {
         let failure = ended[0].failure.as_deref().unwrap();
         assert!(failure.starts_with("x/program fails failed (") && failure.contains("why"));
         assert_eq!(line_of("x/program", &ended).split(',').next(), Some("x/program: 1 passed"));
+        assert_eq!(skip_lines(&ended), ["skipped: no cc (tests: 1)"]);
     }
+
     #[test]
     fn what_a_test_started_is_found_with_what_that_started() {
         let script = "sh -c 'sleep 1000 & echo $!; wait' & wait";

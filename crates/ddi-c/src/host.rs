@@ -617,8 +617,14 @@ impl Host {
     /// Gives the reports to the kernel. The caller holds `line`.
     pub(crate) fn forward(&self, level: &Dirql<'_>) {
         let reports = std::mem::take(&mut *self.reports.lock());
-        let Some(Kernel { callbacks, .. }) = self.kernel() else { return };
         let notified = !reports.data.is_empty();
+        let Some(Kernel { callbacks, .. }) = self.kernel() else {
+            if notified {
+                let what = "DxgkCbNotifyInterrupt while the device is stopped: the report is lost";
+                self.violation(Rule::Interrupt, what);
+            }
+            return;
+        };
         for data in reports.data {
             self.release_private_data(&data);
             callbacks.notify_interrupt(level, self.on_bus(data));

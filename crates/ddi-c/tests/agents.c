@@ -2,7 +2,8 @@
  * The packet driver with a timer, a DPC and a thread. The timer's DPC sets an event for which the
  * thread waits. DxgkDdiStartDevice waits for the thread. With MISTAKE 1 the timer stays set at the
  * end. With MISTAKE 2 DxgkDdiAddDevice fails and leaves a thread that runs. With MISTAKE 3
- * DxgkDdiStartDevice waits for an event that nothing sets, with 4 DxgkDdiAddDevice does.
+ * DxgkDdiStartDevice waits for an event that nothing sets, with 4 DxgkDdiAddDevice does. With
+ * MISTAKE 5 DxgkDdiRemoveDevice reports a packet.
  */
 #define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM2_0
 #include <ntddk.h>
@@ -147,8 +148,29 @@ static NTSTATUS WaitingAddDevice(
     return AddDevice(PhysicalDeviceObject, MiniportDeviceContext);
 }
 
+static BOOLEAN Report(PVOID SynchronizeContext) {
+    PADAPTER adapter = (PADAPTER)SynchronizeContext;
+    DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
+    RtlZeroMemory(&data, sizeof(data));
+    data.InterruptType = DXGK_INTERRUPT_DMA_COMPLETED;
+    data.DmaCompleted.SubmissionFenceId = 1;
+    adapter->Kernel.DxgkCbNotifyInterrupt(adapter->Kernel.DeviceHandle, &data);
+    return TRUE;
+}
+
+static NTSTATUS ReportingRemoveDevice(PVOID MiniportDeviceContext) {
+    PADAPTER adapter = (PADAPTER)MiniportDeviceContext;
+    BOOLEAN done = FALSE;
+    (void)adapter->Kernel.DxgkCbSynchronizeExecution(
+        adapter->Kernel.DeviceHandle, Report, adapter, 0, &done);
+    return RemoveDevice(MiniportDeviceContext);
+}
+
 static NTSTATUS Extended(
     PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data) {
+    if (MISTAKE == 5) {
+        data->DxgkDdiRemoveDevice = ReportingRemoveDevice;
+    }
     if (MISTAKE == 4) {
         data->DxgkDdiAddDevice = WaitingAddDevice;
     }

@@ -271,6 +271,10 @@ fn timers_dpcs_and_threads_of_a_driver_run() {
     let library = compile(folder.path(), &sources, &stays).unwrap();
     let (_, findings) = try_run(&library, "ring-buffer.toml", Clock::Virtual).unwrap();
     assert_eq!(findings, ["1 timers of the driver are set after its end"]);
+    let library = made("-DMISTAKE=5").unwrap();
+    let (_, findings) = try_run(&library, "ring-buffer.toml", Clock::Virtual).unwrap();
+    let late = "DxgkCbNotifyInterrupt while the device is stopped: the report is lost";
+    assert_eq!(findings, [late]);
     // Nothing moves while the start waits.
     let library = made("-DMISTAKE=3").unwrap();
     let refused = try_run(&library, "ring-buffer.toml", Clock::Virtual).err().unwrap();

@@ -13,9 +13,10 @@ use crate::control::{Answer, Socket, ToClient, ToMachine};
 use crate::coverage::Coverage;
 use crate::failure::Failure;
 use crate::operation::Operation;
+use crate::processor::Waiting;
 use crate::program::Program;
 use crate::run::Outcome;
-use crate::stage::{CallError, MachineSide, PERIOD_NS, SocketService, left_at};
+use crate::stage::{CallError, MachineSide, PERIOD_NS, SocketService};
 use crate::watchdog::{Progress, Watched, watch};
 use crate::words::{FenceId, ProcessId, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -394,16 +395,20 @@ impl Run {
         self.await_phase(Phase::Gone);
     }
 
-    /// Waits until nothing is left of the clients, or for some time.
+    /// Waits until nothing is left of the clients, or for some time, in which no thread waits for a
+    /// processor.
     fn await_no_leak(&self, before: &Held) {
         self.clients.lock().clear();
-        let end = self.platform.now().after(SETTLE_NS);
-        let left = || {
-            let leak = self.machine.leak().or_else(|| before.leak());
-            leak.inspect(|_| self.machine.call_engines())
-        };
-        if let Some(leak) = left_at(&self.platform, end, left) {
-            self.fail(leak);
+        let (own, mut waiting) = ([std::process::id()], Waiting::default());
+        waiting.since_last_look(&own);
+        let mut end = self.platform.now().after(SETTLE_NS);
+        while let Some(leak) = self.machine.leak().or_else(|| before.leak()) {
+            end = end.after(waiting.since_last_look(&own));
+            if self.platform.now().0 >= end.0 {
+                return self.fail(leak);
+            }
+            self.machine.call_engines();
+            self.pause();
         }
     }
 
@@ -484,6 +489,8 @@ struct Held {
     /// The kinds are named as the system does, without numbers. Memory has its size.
     descriptors: BTreeMap<String, usize>,
     threads: usize,
+    /// Their names, for a failure.
+    names: Vec<String>,
 }
 
 impl Held {
@@ -501,8 +508,8 @@ impl Held {
                 *descriptors.entry(kind).or_default() += 1;
             }
         }
-        let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
-        Held { descriptors, threads }
+        let names = thread_names();
+        Held { descriptors, threads: names.len(), names }
     }
 
     /// Returns the most of each kind.
@@ -512,7 +519,7 @@ impl Held {
             let most = descriptors.entry(kind).or_default();
             *most = (*most).max(count);
         }
-        Held { descriptors, threads: self.threads.max(other.threads) }
+        Held { descriptors, threads: self.threads.max(other.threads), names: other.names }
     }
 
     fn leak(&self) -> Option<Failure> {
@@ -524,12 +531,30 @@ impl Held {
                 format!("the service has {count} descriptors of '{kind}' and had {}", had(kind))
             }
             None if now.threads > self.threads => {
-                format!("the service has {} threads and had {}", now.threads, self.threads)
+                format!(
+                    "the service has {} threads and had {}; now {}, before clients {}",
+                    now.threads,
+                    self.threads,
+                    now.names.join(", "),
+                    self.names.join(", ")
+                )
             }
             None => return None,
         };
         Some(Failure::Leak(text))
     }
+}
+
+/// The names of the threads of this process, in order.
+fn thread_names() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let name = |task: std::fs::DirEntry| {
+        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        format!("'{}'", name.trim_end())
+    };
+    let mut names: Vec<String> = tasks.map(name).collect();
+    names.sort();
+    names
 }
 
 #[cfg(test)]
