@@ -5,7 +5,7 @@
 //! contract of the platform, and [`AllSchedules`], which runs every schedule of the machine and
 //! skips none. The first judges what a search reaches, the second what it reaches with few
 //! switches.
-//! `spec/mistakes.toml` has the mistakes that these tests must notice.
+//! `xtask/mistakes.toml` has the mistakes that these tests must notice.
 
 use crate::dice::Dice;
 use crate::reference;
