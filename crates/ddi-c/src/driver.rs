@@ -195,10 +195,8 @@ impl CDriver {
             return Err(LoadError::Release { path });
         }
         // The driver may wait for its threads.
-        let was_stopped = platform.is_stopped();
-        let entered = platform.before_run(|| CDriver::enter(&code, &path));
-        let waits = platform.is_stopped() && !was_stopped;
-        let entered = entered.filter(|_| !waits).unwrap_or(Err(LoadError::Waits { path }));
+        let entered = before_run(platform, || CDriver::enter(&code, &path));
+        let entered = entered.ok().flatten().unwrap_or(Err(LoadError::Waits { path }));
         // Threads that a driver leaves behind end: no run may follow.
         let (entries, adapter, features) = entered.inspect_err(|_| platform.rest_unless_run())?;
         let objects = platform.mutex("objects of a driver in C", Objects::default());
@@ -319,6 +317,19 @@ impl CDriver {
     pub(crate) fn has_all(&self, places: &[usize]) -> bool {
         self.entries.has_all(places)
     }
+}
+
+/// Nothing moves while the driver waits.
+pub(crate) struct WaitsForNothing;
+
+/// Calls entries of the driver as [`Platform::before_run`] does.
+pub(crate) fn before_run<R>(
+    platform: &Platform,
+    call: impl FnOnce() -> R,
+) -> Result<Option<R>, WaitsForNothing> {
+    let was_stopped = platform.is_stopped();
+    let returned = platform.before_run(call);
+    if platform.is_stopped() && !was_stopped { Err(WaitsForNothing) } else { Ok(returned) }
 }
 
 /// Returns whether an address of the machine's memory is one at which a driver can load and store.

@@ -2,6 +2,7 @@
 
 use crate::CDriver;
 use crate::address::{address_of, address_of_first};
+use crate::driver::{WaitsForNothing, before_run};
 use crate::foreign::{DxgkStartInfo, Interface, place};
 use crate::host::{Host, Kernel};
 use crate::model::DeviceModel;
@@ -108,15 +109,14 @@ impl CDriver {
     /// Starts the device. The driver may wait for its threads, also before the machine runs.
     fn begin_miniport(&self) -> Result<bool, Status> {
         let Host { platform, hardware, .. } = self.host();
-        let was_stopped = platform.is_stopped();
         hardware.model.iter().for_each(|model| model.set_starting(true));
-        let started = platform.before_run(|| self.start_miniport());
+        let started = before_run(platform, || self.start_miniport());
         hardware.model.iter().for_each(|model| model.set_starting(false));
-        if platform.is_stopped() && !was_stopped {
+        let started = started.unwrap_or_else(|WaitsForNothing| {
             let what = "DxgkDdiStartDevice waits for what nothing sets";
             self.host().violation(Rule::Answer, what);
-            return Err(Status::UNSUCCESSFUL);
-        }
+            None
+        });
         started.unwrap_or(Err(Status::UNSUCCESSFUL))
     }
 

@@ -13,10 +13,10 @@ use crate::control::{Answer, Socket, ToClient, ToMachine};
 use crate::coverage::Coverage;
 use crate::failure::Failure;
 use crate::operation::Operation;
-use crate::processor::Waiting;
+use crate::processor::tasks;
 use crate::program::Program;
 use crate::run::Outcome;
-use crate::stage::{CallError, MachineSide, PERIOD_NS, SocketService};
+use crate::stage::{CallError, MachineSide, PERIOD_NS, SocketService, left_at};
 use crate::watchdog::{Progress, Watched, watch};
 use crate::words::{FenceId, ProcessId, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -395,20 +395,16 @@ impl Run {
         self.await_phase(Phase::Gone);
     }
 
-    /// Waits until nothing is left of the clients, or for some time, in which no thread waits for a
-    /// processor.
+    /// Waits until nothing is left of the clients, or for some time.
     fn await_no_leak(&self, before: &Held) {
         self.clients.lock().clear();
-        let (own, mut waiting) = ([std::process::id()], Waiting::default());
-        waiting.since_last_look(&own);
-        let mut end = self.platform.now().after(SETTLE_NS);
-        while let Some(leak) = self.machine.leak().or_else(|| before.leak()) {
-            end = end.after(waiting.since_last_look(&own));
-            if self.platform.now().0 >= end.0 {
-                return self.fail(leak);
-            }
-            self.machine.call_engines();
-            self.pause();
+        let end = self.platform.now().after(SETTLE_NS);
+        let left = || {
+            let leak = self.machine.leak().or_else(|| before.leak());
+            leak.inspect(|_| self.machine.call_engines())
+        };
+        if let Some(leak) = left_at(&self.platform, end, left) {
+            self.fail(leak);
         }
     }
 
@@ -547,12 +543,11 @@ impl Held {
 
 /// The names of the threads of this process, in order.
 fn thread_names() -> Vec<String> {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let name = |task: std::fs::DirEntry| {
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
         format!("'{}'", name.trim_end())
     };
-    let mut names: Vec<String> = tasks.map(name).collect();
+    let mut names: Vec<String> = tasks(std::process::id()).map(name).collect();
     names.sort();
     names
 }

@@ -1,7 +1,7 @@
 //! How long the threads of a run have waited for a processor, as the scheduler of the system
 //! counts it: a run beside other programs may be slow without standing still.
 //!
-//! Entry point: [`Waiting`].
+//! Entry points: [`Waiting`], [`tasks`].
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,14 +30,18 @@ fn longest(before: &BTreeMap<u32, u64>, now: &BTreeMap<u32, u64>) -> u64 {
     now.iter().map(of_thread).max().unwrap_or(0)
 }
 
-/// Each thread of a process with the time that it has waited. Empty if the process has ended.
+/// The folders of the threads of a process. Empty if the process has ended.
+pub(crate) fn tasks(process: u32) -> impl Iterator<Item = std::fs::DirEntry> {
+    std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten()
+}
+
+/// Each thread of a process with the time that it has waited.
 fn threads_of(process: u32) -> Vec<(u32, u64)> {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let of_task = |task: std::fs::DirEntry| {
         let thread = task.file_name().to_str()?.parse().ok()?;
         Some((thread, waited_ns(&task.path().join("schedstat"))?))
     };
-    tasks.filter_map(of_task).collect()
+    tasks(process).filter_map(of_task).collect()
 }
 
 /// The second number of `schedstat`: the first is the time on a processor, the third the number of

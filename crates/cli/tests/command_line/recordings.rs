@@ -59,7 +59,7 @@ fn kernels_around_a_wait(us: u64) -> String {
     format!(r#"{{"traceEvents":[{}]}}"#, events.join(","))
 }
 
-/// The models cannot change a wait whose cause is not recorded. What they take is no answer then.
+/// The models cannot change a wait whose cause is not recorded, so their times are not ranked then.
 #[test]
 fn models_are_ranked_only_where_the_replay_can_be_trusted() {
     let place = place("trust");

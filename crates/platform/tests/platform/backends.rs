@@ -402,7 +402,7 @@ fn what_begins_before_the_run_and_waits_for_nothing_was_the_run() {
     }
 }
 
-/// Only the run has a choice, and that of the agent which was started before it.
+/// Two agents race before the run, and the search has one schedule.
 #[test]
 fn what_begins_before_the_run_is_not_explored() {
     let mut runs = 0;

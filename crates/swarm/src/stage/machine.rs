@@ -7,6 +7,7 @@ use super::objects::{CallError, Called, QueueObject, RawQueue};
 use crate::coverage::Coverage;
 use crate::failure::Failure;
 use crate::operation::Operation;
+use crate::processor::Waiting;
 use crate::program::{Program, ProgramStep};
 use crate::words::AdapterId;
 use std::collections::BTreeSet;
@@ -24,14 +25,22 @@ use tidegate_testbed::Client;
 pub(crate) const PERIOD_NS: u64 = 1_000_000;
 
 /// Waits until `left` finds nothing, at most until `end`, and returns what it finds then. A thread
-/// in a call of the kernel, and an engine, keep what they use until they return.
+/// in a call of the kernel, and an engine, keep what they use until they return. On the host the
+/// end is later by the time in which a thread of this process waited for a processor.
 pub(crate) fn left_at(
     platform: &Platform,
-    end: CpuTime,
+    mut end: CpuTime,
     left: impl Fn() -> Option<Failure>,
 ) -> Option<Failure> {
+    let (own, mut waiting) = ([std::process::id()], Waiting::default());
+    let mut waited_ns = || match platform.is_cooperative() {
+        true => 0,
+        false => waiting.since_last_look(&own),
+    };
+    waited_ns();
     loop {
         let found = left()?;
+        end = end.after(waited_ns());
         if platform.now() >= end {
             return Some(found);
         }
